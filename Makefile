@@ -10,7 +10,9 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
-PROSE = $(shell find docs -name '*.md') bench/RESULTS.md
+PROSE = CHANGELOG.md $(wildcard CONTRIBUTING.md) $(shell find docs -name '*.md') bench/RESULTS.md
+PRODUCTION = $(shell find memoryhub conversations strength summaries templates -type f \
+	\( -name '*.py' -o -name '*.sql' -o -name '*.html' -o -name '*.js' -o -name '*.css' \) -not -path '*/migrations/*')
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -65,6 +67,8 @@ style: dev
 	$(PY) -m ruff format --check .
 	$(PY) .venv/bin/lint-imports
 	$(PY) scripts/wording.py --sort prose $(PROSE)
+	$(PY) scripts/wording.py --sort comments $(PRODUCTION)
+	$(PY) scripts/wording.py --sort screens $(PRODUCTION)
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 types: dev

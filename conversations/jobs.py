@@ -28,7 +28,7 @@ def end_idle_sessions(job: JobContext) -> None:
     sessions = list(idle[:BATCH_SIZE])
     while sessions:
         for session in sessions:
-            # Each by itself, and only while it is still idle: a job that runs twice ends no session twice.
+            # One transaction each, and only while still idle, so that a repeated job ends no session twice.
             with suppress(UnknownRow):
                 end_session(session=session, by=by, now=now, only_if_silent=True)
         done += len(sessions)

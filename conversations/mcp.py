@@ -11,7 +11,7 @@ from conversations.domain.content import blocks_of, text_of
 from memoryhub.auth.principals import Scope
 from memoryhub.mcp.calls import Call, tool
 
-# The caller's host has a clock and caches by itself.
+# The MCP host adds the time and caching itself.
 OPTIONS = {"include_clock": False, "cache": False}
 
 
@@ -31,7 +31,7 @@ def context(
         by=call.principal,
         now=call.now,
     )
-    if assembled.receipt:  # the first context of a user makes the actor
+    if assembled.receipt:  # a user's first context creates the actor
         call.actor_id = assembled.receipt.actor_id
     *blocks, _message = blocks_of(assembled.assembly.messages[0]["content"])
     answer = {"instructions": assembled.assembly.system, "remembered": "\n\n".join(map(text_of, blocks))}

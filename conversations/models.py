@@ -59,7 +59,7 @@ class Session(OwnedRow):
     last_message_at = models.DateTimeField(null=True, blank=True)
     message_count = models.PositiveIntegerField(default=0)
     authors = ArrayField(
-        models.CharField(max_length=255), default=list, blank=True, editable=False, help_text="Who has spoken by name."
+        models.CharField(max_length=255), default=list, blank=True, editable=False, help_text="Names of the speakers."
     )
 
     # The names of untrusted speakers must not decide what other sessions find (SPEC M10).
@@ -151,7 +151,9 @@ class Message(ActorRow):
     utc_offset_minutes = models.SmallIntegerField(null=True, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
     abandoned_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the client took another branch; such a message is not drawn from."
+        null=True,
+        blank=True,
+        help_text="When the client continued from an earlier message; this one is not read any more.",
     )
 
     untrusted_import_values: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
@@ -256,7 +258,7 @@ class Receipt(ActorRow):
         indexes = [
             models.Index(fields=["actor", "-created_at", "-id"], name="receipt_newest_first"),
             GinIndex(fields=["source_ids"], name="receipt_by_source"),
-            # Retention finds them by age alone.
+            # For retention, which selects by age alone.
             BrinIndex(fields=["created_at"], name="receipt_by_age"),
         ]
 
@@ -280,14 +282,14 @@ class ChatTurn(ActorRow):
     state = models.CharField(max_length=9, choices=[(each.value, each.value) for each in TurnState])
     attempt = models.PositiveIntegerField(default=1)
     until = models.DateTimeField()
-    error = models.CharField(max_length=64, blank=True, help_text="The code of what went wrong.")
+    error = models.CharField(max_length=64, blank=True, help_text="The code of the error.")
     model = models.CharField(max_length=255, blank=True)
     context_metadata = models.JSONField(null=True)
-    routing = models.JSONField(null=True, help_text="Which project it was taken to be about, and how sure that was.")
+    routing = models.JSONField(null=True, help_text="The project that it was routed to, and the confidence.")
     usage = models.JSONField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
-    use_noted_at = models.DateTimeField(null=True, help_text="When its memories were looked through for use.")
+    use_noted_at = models.DateTimeField(null=True, help_text="When use of its memories was determined.")
 
     class Meta:
         ordering = ["-created_at", "-id"]

@@ -11,12 +11,12 @@ import psycopg_pool  # noqa: F401
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 os.environ.setdefault("MEMORYHUB_PROCESS", "web")
 
-# Static files are sent by a synchronous iterator, which Django wraps and warns about once per process.
+# Static files are sent by a synchronous iterator; Django wraps it, and warns once per process.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
 django.setup(set_prefix=False)
 
-# The settings must be there first.
+# After the settings are loaded.
 from django.urls import resolve  # noqa: E402
 
 from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
@@ -30,13 +30,13 @@ raise_file_limit()
 application = McpApplication(BodyLimit(OneHopHandler()))
 
 # Load the vocabulary (a quarter of a second), the vendor's SDK (several), every view, and what searches need now: not
-# in somebody's first request, and before processes are forked, which share it.
+# during a first request. Done before the fork, so that processes share the memory.
 count_raw("memoryhub")
 llm_provider()
 resolve("/healthz")
 common_terms()
 
-# What is loaded by now lives as long as the process. Without this, every full garbage collection walks through
-# the vocabulary's 200,000 entries, and a request that happens to pay for it takes 60 ms longer.
+# Objects loaded so far live as long as the process. Without the freeze, each full garbage collection traverses the
+# vocabulary's 200,000 entries and delays one request by 60 ms.
 gc.collect()
 gc.freeze()

@@ -269,7 +269,7 @@ def policies() -> Iterator[Finding]:
             level, advice = Level.WARNING, ""
             try:
                 details = effective_policy(policy, actor.agent, actor).unusual()
-            except PolicyError as error:  # an older release may have allowed a value that is invalid now
+            except PolicyError as error:  # an older release may have allowed a value that is now invalid
                 level, advice = Level.BROKEN, "; change or remove it at the agent or the user"
                 details = error.errors
             for key, detail in details.items():

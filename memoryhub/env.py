@@ -20,7 +20,7 @@ from memoryhub.zones import is_zone
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
-POOL_OF_A_PROCESS = 5  # with two, one slow reader of an export and one import leave nothing for others
+POOL_OF_A_PROCESS = 5  # with two, a slow export and an import would occupy all
 
 
 class EnvironmentProblem(ValueError):

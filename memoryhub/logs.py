@@ -63,7 +63,7 @@ class PlainFormatter(SafeFormatter):
     """A line for people, with the record's fields as `name=value`."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
-        hidden = {*RESERVED_ATTRS, "request"}  # Django's request, whose address holds users' ids and searches
+        hidden = {*RESERVED_ATTRS, "request"}  # Django's request object: its URL has users' ids and search texts
         fields = [f"{name}={value}" for name, value in vars(record).items() if name not in hidden]
         return " ".join([super().formatMessage(record), *fields])
 

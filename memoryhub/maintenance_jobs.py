@@ -104,7 +104,7 @@ def cluster_tables(job: JobContext) -> None:
         try:
             for _ in clustering.run(now=timezone.now()):
                 if job.seconds_left < DEADLINE_MARGIN_SECONDS:
-                    return  # the next night goes on from there
+                    return  # the next night continues there
         except TableBusy as error:
             log.warning("table busy", extra={"table": model._meta.db_table, "reason": str(error)})
 

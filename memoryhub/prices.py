@@ -78,5 +78,5 @@ def _price(name: str, entry: Any) -> Price:
         is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= MAX_DOLLARS:
             raise ValueError(f"the prices of {name!r} must be numbers from 0 to {MAX_DOLLARS}")
-    cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # where nobody says otherwise
+    cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # default
     return Price(**{part: Decimal(value) for part, value in {**cached, **entry}.items()})

@@ -103,14 +103,14 @@ def shared_cache(name: str) -> dict[str, Any]:
 
 CACHES: dict[str, dict[str, Any]] = {
     "default": {**shared_cache("default"), "OPTIONS": {"MAX_ENTRIES": 1_000}},
-    # Vectors of the queries that were asked last (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
+    # Vectors of the latest queries (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
     "query_vectors": {
         "BACKEND": LOCAL_MEMORY,
         "LOCATION": "query_vectors",
         "TIMEOUT": None,
         "OPTIONS": {"MAX_ENTRIES": 2_000},
     },
-    # Ids of the results that each session of an MCP client was given (`memoryhub.mcp.calls`).
+    # Ids of the results returned to each MCP session (`memoryhub.mcp.calls`).
     "mcp_sessions": {**shared_cache("mcp_sessions"), "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}},
 }
 
@@ -120,7 +120,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",  # refuses the locked before a password is looked at
+    "axes.backends.AxesStandaloneBackend",  # refuses locked accounts before a password is checked
     "django.contrib.auth.backends.ModelBackend",
 ]
 AXES_HANDLER = "memoryhub.auth.login.LoginAttempts"
@@ -128,15 +128,15 @@ AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
-# Else whoever keeps guessing locks the account's owner out for good.
+# Otherwise continued guessing would lock the account's owner out permanently.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_CALLABLE = "memoryhub.auth.login.locked_page"
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 
-# django-allauth carries the steps of a login, the code flow of OpenID Connect and the second factor. None of its
-# pages is routed: ours are in `memoryhub.admin.sign_in`, and nobody registers, or is found by an e-mail address.
+# django-allauth implements login stages, the code flow of OpenID Connect and the second factor. None of its pages is
+# routed: ours are in `memoryhub.admin.sign_in`, without registration or look-up by e-mail address.
 SIGN_IN = SignInConfig.from_env(os.environ)
 ACCOUNT_ADAPTER = "memoryhub.auth.login.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
@@ -145,32 +145,32 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 SOCIALACCOUNT_ADAPTER = "memoryhub.auth.oidc.SocialAccountAdapter"
 MFA_ADAPTER = "memoryhub.auth.second_factor.MFAAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-MFA_TOTP_TOLERANCE = 1  # a phone's clock, and who types a code, may be half a minute late
+MFA_TOTP_TOLERANCE = 1  # 30 s for a phone's clock and for typing
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
 LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
 FORMAT_MODULE_PATH = "memoryhub.locale"
 TIME_ZONE = ENVIRONMENT.time_zone
-# Of languages that Django knows no grouping of, Japanese among them, as English has it.
+# Digit grouping for languages without one in Django, such as Japanese.
 NUMBER_GROUPING = 3
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 
-# Behind a proxy that speaks TLS. What the proxy says of the client's address and scheme the web server takes over,
-# from the proxy's own address only, so no header has to be trusted here (SECURE_PROXY_SSL_HEADER).
+# Behind a proxy that terminates TLS. The web server takes client address and scheme from the proxy's headers, if sent
+# from the proxy's address, so Django needs to trust no header (SECURE_PROXY_SSL_HEADER).
 SPEAKS_TLS = bool(ENVIRONMENT.tls_proxies)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SPEAKS_TLS
 SECURE_SSL_REDIRECT = SPEAKS_TLS
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked on the machine itself
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # requested locally, without TLS
 SECURE_HSTS_SECONDS = 31_536_000 if SPEAKS_TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SPEAKS_TLS
-# Whether a domain is on the browsers' preload list is for its owner to decide, and cannot be taken back soon.
+# HSTS preload is the domain owner's decision, as it is hard to revert.
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
-# Styles and scripts come from files; the kit's one block of colours has the request's nonce. `unsafe-eval` is for the
-# kit's Alpine.js, which evaluates the attributes of its own templates; texts are escaped there.
+# Styles and scripts are files; unfold's one inline block of colours has the request's nonce. `unsafe-eval` is required
+# by unfold's Alpine.js, which evaluates attributes of its templates; texts are escaped there.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
@@ -184,8 +184,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# One limit for every way in: the middleware answers 413 before a body is read, Django's own
-# limit stands behind it. Fields and files in memory follow the same bound.
+# The middleware answers 413 before a body is read; Django's own limits have the same value.
 MAX_BODY_BYTES = ENVIRONMENT.max_body_bytes
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
@@ -219,7 +218,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "PATH_CONVERTER_OVERRIDES": {"str": {"type": "string", "maxLength": 255}},
-    # Sets of choices that several fields share, or whose field is called like another's.
+    # Choices shared by several fields, or of fields with equal names.
     "ENUM_NAME_OVERRIDES": {
         "MemoryKindEnum": "memoryhub.tenancy.namespaces.KINDS",
         "MemoryStatusEnum": ["active", "pending", "archived", "rejected"],
@@ -247,7 +246,7 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-# unfold's login page sends no `next` of its own: without these, who opens it directly ends at a 404.
+# unfold's login page sends no `next`: without these, a direct login ends at a 404.
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
@@ -258,7 +257,7 @@ LOGGING = {
         "json": {
             "()": "memoryhub.logs.SafeJsonFormatter",
             "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
-            # Django hands the request along, whose address holds users' ids and what was searched for.
+            # Django adds the request object: its URL has users' ids and search texts.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
         "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
@@ -272,24 +271,24 @@ LOGGING = {
     "loggers": {
         "django.request": {"filters": ["has_traceback"]},
         "django.security.DisallowedHost": {"filters": ["without_traceback"]},
-        # httpx logs each request's full address, the sockets beneath it even headers.
+        # httpx logs full URLs, and httpcore even headers.
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         "openai": {"level": "WARNING"},
-        # Its debug lines quote whole requests.
+        # Debug lines quote whole requests.
         "anthropic": {"level": "WARNING"},
-        # Its lines name who wanted to log in; the audit trail says what matters.
+        # Lines contain user names; the audit trail records logins.
         "axes": {"level": "ERROR"},
-        # Logs what a refused tool call was told, which may repeat its arguments.
+        # Logs errors of tool calls, which may repeat arguments.
         "mcp": {"level": "WARNING"},
-        # Three lines for each job; our own say what matters.
+        # Logs three lines per job, in addition to ours.
         "django-q": {"level": "WARNING"},
     },
 }
 
 EMBEDDING = EmbeddingConfig.from_env(os.environ)
 LLM = LLMConfig.from_env(os.environ)
-# Variables that are set and read by nobody: said at start and by `manage.py doctor`.
+# Variables that are set but have no effect; reported at start and by `manage.py doctor`.
 INEFFECTIVE_SETTINGS = [*ineffective_embedding_settings(os.environ), *ineffective_llm_settings(os.environ)]
 PRICES = ENVIRONMENT.prices
 
@@ -304,14 +303,14 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.recall",
 ]
 
-# How long a context's receipt can be read; for ever where it is 0.
+# Days until receipts are deleted; 0: never.
 RECEIPT_DAYS = ENVIRONMENT.receipt_days
 
-# Whether index rows are laid together by actor each night.
+# True if index rows are clustered by actor each night.
 CLUSTER_TABLES = ENVIRONMENT.cluster_tables
 
-# django-q2 over the table of jobs, with processes of our own (`memoryhub.jobs.worker`). Its scheduler and its own
-# queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
+# django-q2 with our table of jobs and our processes (`memoryhub.jobs.worker`). Its scheduler and queue are off, as a
+# row in either would execute code. Each task's `timeout` is the deadline of its kind.
 Q_CLUSTER = {
     "name": "memoryhub",
     "broker_class": "memoryhub.jobs.worker.JobBroker",
@@ -327,7 +326,7 @@ Q_CLUSTER = {
     "catch_up": False,
 }
 
-# Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
+# All policies with values that an agent or a user may override; each key belongs to exactly one.
 POLICIES = [
     "memoryhub.tenancy.policy.TrustPolicy",
     "memoryhub.tenancy.policy.ZonePolicy",

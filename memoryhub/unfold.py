@@ -12,7 +12,7 @@ from django.utils.functional import lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-# A drawing in the address itself: browsers ask for no file.
+# A data URL: browsers request no file.
 FAVICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
     "%3Ccircle cx='12' cy='12' r='10' fill='%237c3aed'/%3E%3C/svg%3E"
@@ -121,7 +121,7 @@ AREAS = [
         title=_("Sleep"),
     ),
     _area("science", (_("Playground"), "playground")),
-    _area("gavel", (_("Kept out"), "strength_tombstone")),
+    _area("gavel", (_("Blocked texts"), "strength_tombstone")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
 """Curators' areas: one sidebar entry each, with further screens as tabs."""

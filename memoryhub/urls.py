@@ -59,7 +59,7 @@ def _error_page(status: int, template: str = "") -> Any:
             return plain_problem(status, *OUTSIDE_VIEWS[status])
         values = {
             "is_of_admin": request.path.startswith("/admin/"),
-            "csp_nonce": getattr(request, "csp_nonce", ""),  # none where a middleware before failed
+            "csp_nonce": getattr(request, "csp_nonce", ""),  # unset if an earlier middleware failed
         }
         return HttpResponse(render_to_string(template or f"{status}.html", values), status=status)
 

@@ -40,7 +40,7 @@ def parse_json(body: bytes) -> Any:
         document = decode_json(text)
     except json.JSONDecodeError as error:
         raise UnusableJSON(f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
-    # Both reach a document by an escape alone: neither is UTF-8 or JSON in any other form.
+    # Both can occur only as escapes: unescaped, neither is valid in UTF-8 or JSON.
     if _ESCAPED_UNSTORABLE.search(text):
         check_storable(document)
     return document
@@ -135,7 +135,7 @@ def _without_texts(text: str) -> str:
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     if text.count('"') // 2 > MAX_STRINGS:
-        return text  # refused for that: no list is made of them all
+        return text  # refused before a list of all of them is built
     return '""'.join(text.split('"')[::2])
 
 

@@ -72,8 +72,8 @@ def configuration(environment: Environment) -> uvicorn.Config:
         proxy_headers=bool(environment.tls_proxies),
         forwarded_allow_ips=list(environment.tls_proxies),
         server_header=False,
-        access_log=False,  # it would hold people's search words; requests are logged by ourselves, with ids
-        log_config=None,  # its lines go where all go, in the same form
+        access_log=False,  # it would contain search texts; our middleware logs requests with ids
+        log_config=None,  # use Django's logging configuration
         log_level="warning",
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=SILENT_SECONDS,
@@ -86,9 +86,9 @@ def forked_of(parent: int) -> type[ForkProcess]:
 
     class Forked(ForkProcess):
         def run(self) -> None:
-            arrange()  # it would otherwise outlive its parent, and keep the port
-            # The parent's handlers take a note for the parent. With them, a process that was told to end and has
-            # served its grace would go on for as long as any request's thread.
+            arrange()  # otherwise it would outlive its parent and keep the port
+            # Reset the parent's signal handlers; otherwise a worker ignores SIGTERM until its last request thread
+            # ends.
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             super().run()

@@ -28,13 +28,30 @@ ALLOWED: Final = re.compile(r"\bGo\b(?! (?:on|to|by|with))|\bstand-?alone\b|\bst
 
 MARKDOWN_CODE: Final = re.compile(r"^ *```.*?^ *```|`[^`]*`|\]\([^)]*\)|<!--.*?-->", re.MULTILINE | re.DOTALL)
 TEMPLATE_CODE: Final = re.compile(r"<(script|style)\b.*?</\1>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
+BLOCK_COMMENT: Final = re.compile(r"/\*(.*?)\*/|(?<!:)//([^\n]*)", re.DOTALL)
+TEMPLATE_COMMENT: Final = re.compile(r"\{#(.*?)#\}|\{% comment %\}(.*?)\{% endcomment %\}", re.DOTALL)
+SQL_COMMENT: Final = re.compile(r"--(?! name:| fragment:)([^\n]*)")
 TRANSLATED: Final = re.compile(r"\{%-?\s*(?:translate|trans)\s+\"([^\"]*)\"")
-GETTEXT: Final = {"_", "gettext", "gettext_lazy", "ngettext", "pgettext"}
+GETTEXT: Final = {
+    "_",
+    "gettext",
+    "gettext_lazy",
+    "gettext_noop",
+    "ngettext",
+    "ngettext_lazy",
+    "pgettext",
+    "pgettext_lazy",
+}
 
 
 def comments(text: str) -> str:
     tokens = tokenize.generate_tokens(iter(text.splitlines(keepends=True)).__next__)
     return "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
+
+
+def matches(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    """Return a reader of the groups of a pattern."""
+    return lambda text: "\n".join(group for match in pattern.finditer(text) for group in match.groups() if group)
 
 
 def messages(text: str) -> str:
@@ -45,10 +62,18 @@ def messages(text: str) -> str:
 
 READERS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
     "prose": {".md": lambda text: MARKDOWN_CODE.sub(" ", text)},
-    "comments": {".py": comments},
+    "comments": {
+        ".py": comments,
+        ".sql": matches(SQL_COMMENT),
+        ".html": matches(TEMPLATE_COMMENT),
+        ".js": matches(BLOCK_COMMENT),
+        ".css": matches(BLOCK_COMMENT),
+    },
     "screens": {
         ".py": messages,
-        ".html": lambda text: "\n".join([TEMPLATE_CODE.sub(" ", text), *TRANSLATED.findall(text)]),
+        ".html": lambda text: "\n".join(
+            [TEMPLATE_CODE.sub(" ", TEMPLATE_COMMENT.sub(" ", text)), *TRANSLATED.findall(text)]
+        ),
     },
 }
 

@@ -18,7 +18,7 @@ from strength.domain.memories import Kind
 from strength.domain.profile import Entry, ProfileMemory
 from strength.models import Memory, MemoryRevision, Profile
 
-# A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
+# Limits the query only; the token budget selects among them, and the receipt lists them.
 MAX_PINNED = 1_000
 
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))

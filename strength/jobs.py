@@ -183,11 +183,11 @@ def _sleeps(actor: Actor, slept_at: datetime | None, ran_at: datetime | None, no
     try:
         is_on = effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
         night = latest_at(now, zone_of(actor.agent, actor), NIGHT)
-    except PolicyError as error:  # not written through the API; the others sleep
+    except PolicyError as error:  # an invalid stored policy must not stop the other actors' sleep
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
     has_slept = slept_at >= night - DUE_AFTER if slept_at else actor.created_at >= night
-    # What was undone would come back within the hour.
+    # An undone run counts too; otherwise it would be repeated within the hour.
     has_run = ran_at is not None and ran_at >= night - DUE_AFTER
     return is_on and not has_slept and not has_run
 

@@ -1,7 +1,7 @@
 -- Statements that the ORM cannot express; `memoryhub.db.queries` loads them, `strength/sql.py` defines the formulas.
 --
 -- Lock order: the actor, then memories, then numbers, each in the order of actor and memory. A sleep locks numbers before
--- memories, and locks out writers meanwhile (`strength.models.locks`).
+-- memories, and excludes writers (`strength.models.locks`).
 
 -- name: mark_candidates
 -- Rows are locked in the order of their keys, so that searches with overlapping results never deadlock. The actor comes
@@ -29,7 +29,7 @@ ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, str
     mark = excluded.mark, level = excluded.level, times = point.times + 1
 
 -- name: insert_numbers
--- Marked by the actor's clock; `is_first` tells that the clock has to be started.
+-- Marks are computed by the actor's clock; `is_first` is true if the clock has to be started.
 WITH new AS (
     SELECT memory.id, state.clock_at IS NULL AS is_first, CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END AS mark,
         numbers.began_task
@@ -48,7 +48,7 @@ WITH new AS (
 SELECT id, mark, is_first FROM new
 
 -- name: begin_clock
--- From the time when the first memory began to fade, which an import may hold.
+-- Starts the clock when the first memory began to decay, which may be an imported time.
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs, clock_at, clock_task, rates, by_task, thresholds)
 SELECT %(actor_id)s, 0, 0, least(%(now)s, min(began_at)), coalesce(min(began_task), 0), %(rates)s, %(by_task)s,
     %(thresholds)s
@@ -64,8 +64,8 @@ WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY
 
 -- name: write_numbers
 -- Applies events to strengths: `strengths` replace them, `increment` and `uses` are added. Pending and rejected memories
--- do not grow. Rows are locked by a list that is built first: PostgreSQL repeats a locking join for a row that was changed
--- meanwhile, finds nothing, and skips it, which lost one use in ten.
+-- do not grow. Rows are locked from a list that is built first: PostgreSQL re-evaluates a locking join for a row changed
+-- concurrently, finds no match and skips it, which lost one use in ten.
 WITH known AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND status IN ('active', 'archived')
@@ -119,7 +119,7 @@ WITH known AS MATERIALIZED (
 SELECT count(*) FROM changed
 
 -- fragment: fading_changes
--- Memories that start or stop to fade.
+-- Memories that start or stop decaying.
 numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = ANY(%(memory_ids)s)
     AND {fades} <> (numbers.mark > '-Infinity')
 
@@ -142,7 +142,7 @@ FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {fading_changes}
 
 -- name: write_archivings
--- Writes the pending revisions of sleeps' archivings before the memories change. The feed has them already.
+-- Writes pending revisions of archivings by sleeps before the memories change; the feed already has them.
 SELECT set_config('memoryhub.changes', 'by_set', true);
 INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
     changed_before, changed_after, after, beside, created_at)
@@ -177,7 +177,7 @@ WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = number
 ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
 
 -- name: stale_memories
--- By actor: memories whose index rows differ from them, or whose decay does not match their state.
+-- By actor: memories whose index rows differ from them, or which decay contrary to their state.
 SELECT memory.actor_id, array_agg(DISTINCT memory.id)
 FROM strength_memory AS memory
 LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
@@ -189,7 +189,7 @@ WHERE (found.memory_id IS NOT NULL AND {index_differs})
 GROUP BY memory.actor_id ORDER BY memory.actor_id
 
 -- name: lock_memories
--- In the order of their keys, against deadlocks.
+-- In the order of keys, against deadlocks.
 SELECT id FROM strength_memory
 WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR SHARE
 

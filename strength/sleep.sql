@@ -8,7 +8,7 @@ UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at
 FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
 -- name: lock_actors
--- Without waiting: those whose memories nobody writes and whom nobody erases, until the transaction ends.
+-- Skips actors that are being written to or erased; the locks last until the transaction ends.
 SELECT actor.id
 FROM unnest(%(actor_ids)s::uuid[], %(lock_keys)s::int[]) AS wanted (actor_id, whose)
 JOIN memoryhub_actor AS actor ON actor.id = wanted.actor_id
@@ -29,21 +29,21 @@ INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
 -- name: validity_changes
--- Memories whose validity began or ended since the last sleep.
+-- Memories that became valid or ended since the last sleep.
 SELECT memory.actor_id, memory.id FROM strength_rhythm AS state JOIN strength_memory AS memory USING (actor_id)
 WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT memory.pinned
     AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
         OR memory.valid_from > state.clock_at AND memory.valid_from <= %(now)s)
 
 -- name: changed_levels
--- Memories whose level differs by new thresholds. Until now they decayed by the old level.
+-- Memories with another level by new thresholds; until now they decayed by the old level.
 SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
 -- By actor: fading memories, those of them that this sleep decays, and pinned ones. Active memories are counted only if the
--- feed has a change since the last count; without `OFFSET 0`, each reference would count again. The others are few, and have
--- indexes. A memory that began to fade after the time of a delayed sleep has a later `updated_at`; a level whose clock did
--- not advance is read by its index.
+-- feed has a change since the last count; without `OFFSET 0`, each reference would count again. Pinned and
+-- other memories are few and have indexes. A memory that started to decay after the time of a delayed sleep has a later
+-- `updated_at`; levels with a clock that did not advance are read by index.
 WITH counted AS (
     SELECT state.actor_id, n, n - pinned - bounded AS fading, late + unmoved AS passed_over, pinned, position
     FROM strength_rhythm AS state, LATERAL (
@@ -82,8 +82,8 @@ SELECT actor_id, fading, fading - passed_over, pinned FROM counted
 -- name: find_due
 -- Expired memories without a replacement, and weak ones that the user's profile does not show. The weak are found by the
 -- index of due marks, level by level, relative to the actor's clock. A profile always shows the newest half of its size (of
--- two kinds, the newest quarter of each), and hardly anything that is neither so new nor among the strongest of a level: it
--- is read for few actors. Returns an array as text, a parameter of the next statement.
+-- two kinds, the newest quarter of each), and otherwise mostly the strongest of a level, so it is read for few actors.
+-- Returns an array as text, a parameter of the next statement.
 WITH ended AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
@@ -166,8 +166,8 @@ due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZE
 
 -- name: archive
 -- Archives memories with their index rows and stops their decay. Revisions are written with the next change of each memory
--- (`MemoryHistory`); the feed, which a trigger writes for other revisions, at once, but last: its readers wait from then
--- until the commit. Returns counts by actor: archived, and those of them that faded until now.
+-- (`MemoryHistory`); the feed, which a trigger writes for other revisions, at once, but last, as its readers
+-- wait from then until the commit. Returns counts by actor: archived, and those of them that decayed until now.
 WITH {locked_numbers}, moved AS (
     UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
         archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(reason)s END
@@ -209,7 +209,7 @@ WITH {locked_numbers}, moved AS (
 TABLE gone
 
 -- name: reactivate
--- Activates memories that a sleep archived, each with a revision; not those whose text is in use again
+-- Activates memories that a sleep archived, each with a revision; not those with a text that is in use again
 -- (`memory_text_once`).
 WITH {locked_numbers}, moved AS (
     UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s
@@ -246,12 +246,12 @@ WHERE taken > 0 OR former <> level
 ORDER BY former <> level DESC, taken DESC, memory_id LIMIT %(limit)s
 
 -- fragment: undo_scope
--- Rows that the sleep wrote, that were written since, or that began to fade since the sleep before.
+-- Rows written by the sleep or since, or that started to decay since the sleep before.
 numbers.actor_id = %(actor_id)s AND (numbers.slept_in = %(number)s OR numbers.mark > '-Infinity'
     AND numbers.mark < state.clock[numbers.consolidation_level + 1] OR numbers.memory_id = ANY(%(memory_ids)s))
 
 -- name: lock_for_undo
--- In the common order.
+-- In the common lock order.
 SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
 WHERE {undo_scope} ORDER BY memory_id FOR UPDATE OF numbers
 
@@ -277,7 +277,7 @@ WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_i
     AND perspective.mark < state.clock[numbers.consolidation_level + 1]
 
 -- name: end_sleeps
--- Withdraws open proposals about memories that are not active any more.
+-- Withdraws open proposals about memories that are no longer active.
 UPDATE strength_rhythm SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
 WHERE actor_id = ANY(%(actor_ids)s);
 UPDATE strength_merge AS merge SET state = 'withdrawn', decided_at = %(now)s
@@ -288,7 +288,7 @@ WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
 )
 
 -- name: due_actors
--- Actors with memories whose last sleep was long enough ago; with its time, and that of the latest run, which may have
+-- Actors with memories that are due for a sleep, with the time of the last sleep and of the latest run, which may have
 -- been undone.
 SELECT actor.id, state.slept_at, (
     SELECT max(now) FROM strength_sleeprun AS run WHERE run.actor_id = actor.id AND NOT dry_run

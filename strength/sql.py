@@ -71,7 +71,7 @@ def due_of(policy: StrengthPolicy) -> float:
     return math.log(max(policy.archive_threshold, MIN_STRENGTH)) + SLACK
 
 
-# Index rows repeat these fields of a memory for searches to filter by. A test holds the list to the models.
+# Fields of a memory that index rows copy, for filters of searches. A test compares the list with the models.
 FACETS: Final = (
     "kind", "namespace", "tags", "scope_level", "scope_domain", "scope_project", "status", "pinned",
     "valid_from", "valid_to", "created_at",
@@ -105,7 +105,7 @@ _NOW: Final = _of_numbers(NOW)
 _BEFORE: Final = _of_numbers(NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]")
 _LEVEL: Final = LEVEL.format(uses="numbers.access_count")
 _LEVEL_AFTER: Final = LEVEL.format(uses="(numbers.access_count + %(uses)s)")
-# A stated strength holds from now on; what begins to fade does so from when it is valid.
+# A given strength is valid from now on; decay starts with the memory's validity.
 _STATED: Final = {
     "at": "CASE WHEN stated.strength IS NULL THEN numbers.began_at ELSE greatest(numbers.began_at, %(now)s) END",
     "task": "CASE WHEN stated.strength IS NULL THEN numbers.began_task ELSE coalesce(state.tasks_completed, 0) END",
@@ -115,13 +115,13 @@ _BEGUN: Final = {
     "task": "coalesce(state.tasks_completed, 0)",
 }
 
-# A sleep that changed levels knows the thresholds of before.
+# For undoing a sleep that changed levels by new thresholds.
 _LEVEL_BACK: Final = (
     "(CASE WHEN %(former_thresholds)s::int[] IS NULL OR numbers.slept_in IS DISTINCT FROM %(number)s"
     f" THEN numbers.consolidation_level ELSE {_LEVEL.replace('thresholds', 'former_thresholds')} END)"
 )
 
-# What undoing the latest sleep gives back: what it took, where the row was changed since, as of then.
+# Strength that undoing the latest sleep restores: the recorded loss for rows changed since, else the computed one.
 _TAKEN: Final = f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END"
 
 FRAGMENTS: Final = {
@@ -129,7 +129,7 @@ FRAGMENTS: Final = {
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
         AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
         AND (memory.scope_level <> 'project' OR %(project)s = '' OR memory.scope_project IN ('', %(project)s)))""",
-    # Pinned, inactive, ended and coming memories do not fade. The clock may be ahead of a late change.
+    # Pinned, inactive, expired and not yet valid memories do not decay. The clock may be ahead of a late change.
     "fades": """(memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_to IS NULL OR memory.valid_to > greatest(%(now)s, state.clock_at))
         AND (memory.valid_from IS NULL OR memory.valid_from <= greatest(%(now)s, state.clock_at)))""",
@@ -139,7 +139,7 @@ FRAGMENTS: Final = {
     "mark": _of_numbers(MARK),
     "level": _LEVEL,
     "taken": _TAKEN,
-    # Columns of a strength whose decay stops, or that is stored anew without an event.
+    # Columns for stopping decay, or storing the current strength, without an event.
     "current_strength": f"strength = {_NOW}, slept_in = state.runs, taken = coalesce({_TAKEN}, 0)",
 }
 
@@ -161,7 +161,7 @@ QUERIES: Final = load_queries(
     relevance=relevance_formula(similarity="similarity", words="word_score", weight="weight", low="low", high="high"),
 )
 
-# The profile of each of several actors, beside a row that says which and how many of its memories.
+# The profiles of several actors; each row of `sparing` has an actor and the profile's size.
 _PROFILE: Final = (
     QUERIES["profile_memories"].replace("%(actor_id)s", "sparing.actor_id").replace("%(limit)s", "sparing.most_shown")
 )

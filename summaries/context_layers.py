@@ -75,7 +75,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
         summary = NEAREST_SUMMARY.first(of_actor & summary_for(session), session=session.pk)
     if summary is None:
         return LayerResult()
-    # A locked extractive summary was edited by a person, before summaries recorded that as their generator.
+    # A locked extractive summary was edited by a person; older ones did not record that as generator.
     is_edited = summary.locked and summary.generator == Generator.EXTRACTIVE
     text = with_origin_line(
         summary.text,
@@ -174,7 +174,7 @@ def _note_reading(project: Project, candidates: list[Candidate], now: datetime) 
     try:
         hold_project(project)
     except UnknownRow:
-        return  # deleted meanwhile
+        return  # deleted concurrently
     note_event(
         actor=project.actor,
         project=project,

@@ -126,7 +126,7 @@ class SummaryVersion(NumberedVersion):
         constraints = [models.UniqueConstraint(name="summary_version_once", fields=["actor", "summary", "number"])]
         indexes = [
             models.Index(fields=["summary", "-number"], name="version_of_summary"),
-            # What metrics ask for at each scrape.
+            # For metrics, at each scrape.
             models.Index(fields=["created_at"], name="version_written", condition=Q(verb="write")),
         ]
 

@@ -141,7 +141,7 @@ async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | 
             else:
                 pieces.put(await run_in_thread(_store_with_retries, prepared.turn, piece, by))
     except TruncatedAnswer as error:
-        # The user has read it.
+        # The user has read the partial answer, so it is stored.
         store = partial(_store_with_retries, truncated=True)
         pieces.put(await run_in_thread(store, prepared.turn, error.partial, by))
     except ProviderError as error:

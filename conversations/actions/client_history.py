@@ -154,7 +154,7 @@ def _known_session(actor: Actor, history: Sequence[NewMessage], channel: str) ->
         shown=Exists(same.filter(role=last.role, content=last.content, seq__gte=OuterRef("seq"))),
         ends=ExpressionWrapper(Q(session__message_count=F("seq") + after), BooleanField()),
     ).order_by("-shown", "-ends", "-created_at", "-id")
-    # Texts have no index. Most conversations go on from where they just were.
+    # Texts have no index: search the newest rows first, as most conversations continue from there.
     newest = said.order_by("-created_at", "-id").values("pk")[:MAX_RECENT]
     found = rows.filter(pk__in=newest).first()
     if found is None or not (found.shown or earlier):

@@ -45,7 +45,7 @@ LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
 
 log = logging.getLogger(__name__)
 
-# Entries of `degraded` that are no layers.
+# Entries of `degraded` that are not layers.
 EMBEDDER: Final = "embedder"
 ROUTING: Final = "routing"
 
@@ -169,7 +169,7 @@ def assemble_context(
         by=by,
         now=now,
     )
-    started = time.perf_counter()  # a model that routes is no part of the assembly
+    started = time.perf_counter()  # routing by a model is not part of assembly time
     latest, doubted = _latest(tenant, request, by, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(message.role, message.content) for message in reversed(latest)]
     layer_request = LayerRequest(
@@ -281,7 +281,7 @@ def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
 def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ...]:
     offered = {candidate.layer for layer in layers for candidate in layer.candidates}
     context, policy, routing = request.context, request.policy, request.routing
-    # An agent's current project that nobody named is not missed.
+    # An agent's `current_project` that the request did not name may be missing without being reported.
     is_named = routing is not None or context.project != UNNAMED
     gaps = {
         ROUTING: routing.degraded if routing else context.project == AUTO,
@@ -289,7 +289,7 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
         SESSION_SUMMARY: context.session is not None
         and policy.include_session_summary
         and SESSION_SUMMARY not in offered
-        and WORKING in offered,  # to somebody new there is nothing to summarise
+        and WORKING in offered,  # a new user has nothing to summarise
         PROJECT: is_named and request.project and policy.include_project and PROJECT not in offered,
     }
     return tuple(name for name, is_missing in gaps.items() if is_missing)
@@ -321,7 +321,7 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
                 counter_in_use().count,
             )
         except NonceCollision:
-            # A text that holds this very nonce cannot hold the next 64 random bits as well.
+            # A text that contains this nonce cannot also contain the next 64 random bits.
             continue
 
 

@@ -117,7 +117,7 @@ class WrittenTexts(ABC, Generic[Row]):
         lock_actor(row.actor_id)
         locked = self.lock(row)
         if not by.is_trusted and locked.trust == Trust.TRUSTED:
-            raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+            raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
         if expected_version is not None and locked.version != expected_version:
             raise VersionMismatch(locked.version)
         return locked

@@ -55,7 +55,7 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
     try:
         with transaction.atomic():
             _insert(actor, {key: conversations[key] for key in conversations if key in new_keys}, context)
-    except IntegrityError:  # another import of the same file was quicker
+    except IntegrityError:  # a concurrent import of the same file inserted it first
         _extend_known(actor, conversations, context)
 
 
@@ -165,7 +165,7 @@ def undo_sessions(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, r
         if session is None:
             continue
         first, last = row.details["first_seq"], row.details["last_seq"]
-        if first_seqs.get(session.pk, session.message_count + 1) - 1 == last:  # the rows of a session come latest first
+        if first_seqs.get(session.pk, session.message_count + 1) - 1 == last:  # a session's rows arrive newest first
             first_seqs[session.pk] = first
         else:
             unchanged += 1

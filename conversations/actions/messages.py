@@ -180,7 +180,7 @@ def message_index_entries(
 def _lock(session: Session) -> Session:
     lock_actor(session.actor_id)
     locked = LOCKED_SESSIONS.first(Q(id=session.pk, actor_id=session.actor_id))
-    if locked is None:  # erased meanwhile
+    if locked is None:  # erased concurrently
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
 
@@ -253,7 +253,7 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     if not rows:
         return
     session.message_count = rows[-1].seq
-    # Capped at now, whatever a client's clock says: else the session would never become idle.
+    # Capped at now: with a time in the future, the session would never become idle.
     latest = min(now, max(row.created_at for row in rows))
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None

@@ -12,11 +12,11 @@ from memoryhub.embeddings.spaces import with_vector_of
 from memoryhub.llm.usage.caps import NOBODY, Payer
 from memoryhub.search.query import Conversation, SearchQuery, candidates
 
-# Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.
+# Messages rank by relevance alone, so the floors only exclude those that share nothing with the query.
 SIMILARITY_THRESHOLD = 0.3
 WORD_FLOOR = 0.05
-# The names of a thousand conversations of two. To read and compare so many takes 5 ms, and whom a question
-# names has mostly been heard of lately.
+# Covers the names of a thousand conversations between two people. Comparing them takes 5 ms, and a person named in a
+# query has usually spoken recently.
 MAX_NAMES = 2_000
 MESSAGES = PreparedQuery(lambda: Message.objects.order_by())
 SPEAKERS = PreparedQuery(

@@ -17,14 +17,14 @@ from memoryhub.auth.principals import Principal
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.tenancy.models import Actor
 
-# FOR KEY SHARE: the actor cannot be erased before the receipt is written; an erased actor has no row, and no receipt.
+# FOR KEY SHARE: the actor cannot be erased before the receipt is written. No receipt is written for an erased actor.
 INSERT_RECEIPT: Final = """
 INSERT INTO conversations_receipt
     (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
 SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
 """
 
-# Empties the excerpts of some sources in every receipt that has one as a candidate; the items themselves are kept.
+# Clears the excerpts of some sources in every receipt that lists them as candidates; the items are kept.
 FORGET_SOURCES: Final = """
 UPDATE conversations_receipt SET items = (
     SELECT coalesce(jsonb_agg(
@@ -72,7 +72,7 @@ def store_receipt(
     with prepared_cursor() as cursor:
         cursor.execute(INSERT_RECEIPT, values)
         if not cursor.rowcount:
-            raise UnknownRow(_("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased at the same time."))
     receipt._state.adding = False  # inserted by the statement above, so that a later save() updates
     return receipt
 
@@ -90,7 +90,7 @@ def store_preview_receipt(
 ) -> Receipt:
     """Store the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
-        raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
+        raise UnknownRow(_("This user does not exist, so no receipt can be stored."))
     receipt = store_receipt(
         actor=tenant.actor,
         session=session,

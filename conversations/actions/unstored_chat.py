@@ -51,7 +51,7 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
             pieces.put(piece if isinstance(piece, Delta) else _filled(turn, piece))
     except TruncatedAnswer as error:
         pieces.put(_filled(turn, error.partial, truncated=True))
-    except Exception as error:  # whatever failed, the reader of the stream is to learn it and not to wait
+    except Exception as error:  # the reader of the stream must get any error instead of waiting for ever
         pieces.put(error)
     except BaseException:
         pieces.put(TurnSuperseded("The server was stopped."))

@@ -40,11 +40,11 @@ REASON_LABELS: Final[Mapping[str, Any]] = {
     Reason.TOO_LARGE: _("larger alone than the tokens that are left"),
     Reason.LAYER_BUDGET: _("the token share of its layer was used up"),
     Reason.LIMIT: _("the limit of entries of its layer was reached"),
-    Reason.DUPLICATE: _("the same is in the context already"),
+    Reason.DUPLICATE: _("the same text is in the context already"),
     Reason.EMPTY: _("it is empty"),
     Reason.SWITCHED_OFF: _("its layer is disabled"),
     Reason.ROLE: _("system and tool messages do not enter contexts"),
-    Reason.ORPHAN: _("an answer whose question is not in the context"),
+    Reason.ORPHAN: _("an answer to a question that is not in the context"),
 }
 SCORE_LABELS: Final[Mapping[str, Any]] = {
     "similarity_weighted": _("relevance"),
@@ -56,7 +56,7 @@ SCORE_LABELS: Final[Mapping[str, Any]] = {
 }
 WEIGHTED_SCORES: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
 
-# Pages of sources. Memories and summaries live above this app: their pages are known by name only.
+# Admin pages of sources. The apps of memories and summaries may not be imported here, so pages are given by name.
 SOURCE_PAGES: Final = {
     "memory": "admin:strength_memory_change",
     "message": "admin:conversations_message_change",
@@ -122,7 +122,7 @@ def token_budget(
     for layer, tokens in tokens_by_layer.items():
         of_layer = [item for item in items if item["layer"] == layer]
         percent, former = 100 * tokens / all_tokens, tokens_before.get(layer)
-        # How many tokens the nonce before took may be unknown, and the difference come from it alone.
+        # Where the earlier nonce's token count is unknown, the difference may come from the nonce alone.
         is_uncertain = layer == FRAME and before is not None and before.nonce_tokens is None
         share = {"layer": layer, "label": LAYER_LABELS.get(layer, _("Headings and frame")), "tokens": tokens}
         share |= {"percent": percent, "x": f"{x:.3f}", "width": f"{percent:.3f}", "offered": len(of_layer)}
@@ -191,7 +191,7 @@ def _tokens(items: Iterable[Item], layer: str) -> int:
 def _identity(item: Item) -> str:
     """Return the key of a candidate across runs; a memory keeps its own when it is pinned."""
     layer, key = item["layer"], item["source_id"] or item["excerpt"]
-    if "memory_ids" in item:  # all lines of a written profile have its id
+    if "memory_ids" in item:  # all lines of a generated profile have the profile's id
         return f"line {item['excerpt']}"
     return f"{'memory' if layer in MEMORY_LAYERS else layer} {key}"
 
@@ -240,9 +240,9 @@ def _change(item: Item, before: RunOutcome) -> str:
         return gettext("new")
     layer, entered, tokens, _text = former
     if layer != item["layer"]:
-        return gettext("was among: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
+        return gettext("was in: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
     if entered != item["included"]:
-        return gettext("had entered before") if entered else gettext("was left out before")
+        return gettext("was included before") if entered else gettext("was left out before")
     if item["included"] and tokens != item["tokens"]:
         return gettext("had %(tokens)s tokens before") % {"tokens": format_count(tokens)}
     return ""

@@ -117,7 +117,7 @@ def cache_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     key = _cache_key(request, token)
     cache.set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
-    # Where processes share runs as files, an expired one would stay until somebody asks for it.
+    # A file-based cache deletes an expired run only when it is read, so delete it explicitly.
     timer = Timer(CACHE_SECONDS, cache.delete, [key])
     timer.daemon = True
     timer.start()
@@ -316,7 +316,7 @@ def _memory_outcome(result: Result, memory: str) -> str:
     if item is None:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:
-        words = gettext("The memory that you came from entered, among: %(layer)s.")
+        words = gettext("The memory that you came from was included, in: %(layer)s.")
         return words % {"layer": LAYER_LABELS.get(item["layer"], item["layer"])}
     words = gettext("The memory that you came from was left out: %(why)s.")
     return words % {"why": REASON_LABELS.get(item["reason"], item["reason"])}
@@ -405,7 +405,7 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
     suggestions = list(rows)
     form.offer_sessions([row for row in suggestions if row[0] is not None])
     names = [row[1] for row in suggestions if row[0] is None]
-    if len(names) < MAX_SUGGESTIONS:  # of more, any can be typed
+    if len(names) < MAX_SUGGESTIONS:  # longer lists are not offered: the name is typed
         form.offer_users(names)
     return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MAX_SUGGESTIONS}
 

@@ -57,7 +57,7 @@ class PlaygroundForm(forms.Form):
 
     agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
     user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
-    # Whatever was asked for is checked with its user; the choices are what the page offers.
+    # A text field: the value is checked against the user later; the choices are only suggestions.
     session = forms.CharField(required=False, max_length=100, label=_("Session"), widget=UnfoldAdminSelectWidget())
     project = _text(
         _("Project"),
@@ -76,7 +76,7 @@ class PlaygroundForm(forms.Form):
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
 
     def clean_session(self) -> UUID | None:
-        # Whether it is of this user is checked where the user is resolved.
+        # Its owner is checked where the user is resolved.
         text = self.cleaned_data["session"].strip()
         key = as_uuid(text)
         if text and key is None:

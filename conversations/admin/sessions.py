@@ -129,7 +129,7 @@ def _ended_by(session: Session) -> str:
     if entry is not None and entry.who_kind != PrincipalKind.JOB:
         return format_html(gettext("by {who}"), who=principal_label(entry.who_name, entry.who_kind))
     since = full_time(session.last_message_at or session.started_at)
-    return gettext("by itself, idle since %(time)s") % {"time": since}
+    return gettext("automatically, idle since %(time)s") % {"time": since}
 
 
 def _may_read(request: HttpRequest) -> bool:
@@ -187,7 +187,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     )
 
     def get_ordering(self, request: HttpRequest) -> Sequence[str]:
-        # The ids of all messages follow time.
+        # Message ids are ordered by time (UUIDv7).
         return ("session", "seq") if SESSION_FILTER in request.GET else ("-id",)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
@@ -275,7 +275,7 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
             "groups": candidate_groups(row.items),
             "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
             "figures": _receipt_figures(row.metadata),
-            # Receipts from before the request was stored name no project.
+            # Older receipts do not store the request and so have no project.
             "project_asked": project_label(request_values.get("project", UNNAMED))
             if request_values is not None
             else None,

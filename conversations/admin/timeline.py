@@ -285,7 +285,7 @@ def _load_slice(rows: MessageQuerySet, query: TimelineQuery, last: int) -> Messa
     """
     limit = SEARCH_BATCH_SIZE if query.words else last
     after = last if query.is_last or query.before is not None else _begin(rows, query)
-    if after >= last:  # backwards, or beyond the end: the last page is nearest
+    if after >= last:  # backwards or past the end: show the last page
         before = last + 1 if query.before is None else min(query.before, last + 1)
         begin = max(0, before - 1 - limit)
         matches = list(_slice_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE_SIZE + 1])

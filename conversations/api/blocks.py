@@ -243,7 +243,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     except UnusableJSON:
         arguments = None
     if not isinstance(arguments, dict):
-        # What a model wrote wrongly is kept, or its answer could not be stored.
+        # Malformed arguments written by a model are accepted; otherwise its answer could not be stored.
         arguments = {"arguments": function["arguments"]}
     return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
 

@@ -64,7 +64,7 @@ class EventStreamRenderer(JSONRenderer):
 
 
 def event(name: str, data: Any) -> bytes:
-    # JSON holds no line break of its own, so one line of data is enough.
+    # JSON has no raw line breaks, so one `data` line is enough.
     body = json.dumps(json.loads(JSONRenderer().render(data)), ensure_ascii=False)
     return f"event: {name}\ndata: {body}\n\n".encode("utf-8", "replace")
 
@@ -158,7 +158,7 @@ def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
 
 
 def _failed(error: ChatFailed) -> APIException:
-    # The question is kept.
+    # The user's message stays stored.
     turn, wait = error.turn, error.error.retry_after_seconds
     ids = {"session_id": str(turn.public_session_id), "message_id": str(turn.question_id)}
     return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
@@ -204,7 +204,7 @@ class ChatView(ApiView):
 
     def _streamed(self, prepared: PreparedTurn) -> HttpResponseBase:
         headers = {**_replay_header(prepared), **self.headers_of(prepared.turn)}
-        # Started here: a client that is gone before the first event gets its answer stored all the same.
+        # Started here, so that the answer is stored even if the client disconnects before the first event.
         stream = None if prepared.request is None else stream_answer(prepared=prepared, by=self.principal)
         return self.streamed(prepared.turn, stream, **headers)
 

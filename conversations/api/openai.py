@@ -230,7 +230,7 @@ class OpenAIView(ApiView):
     def handle_exception(self, exc: Exception) -> Response:
         response = super().handle_exception(exc)
         response.data["error"] = error_of(response.data)
-        if isinstance(exc, ChatFailed | ProviderError):  # the model was asked several times already
+        if isinstance(exc, ChatFailed | ProviderError):  # the provider layer has retried already
             response["x-should-retry"] = "false"
         return response
 

@@ -134,7 +134,7 @@ class Contexts(ApiView):
             by=self.principal,
             now=self.now,
         )
-        if context.receipt:  # the first context of a user makes the actor
+        if context.receipt:  # a user's first context creates the actor
             self.actor_id = context.receipt.actor_id
         body: dict[str, Any] = {
             "system": context.assembly.system,

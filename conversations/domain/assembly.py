@@ -152,7 +152,7 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
             reason=selection.reasons[place].value,
         )
         for place, candidate in enumerate(writer.candidates)
-        # What is known from another layer is no candidate of the profile.
+        # Memories that another layer offers are not candidates of the profile.
         if (candidate.layer, selection.reasons[place]) != (PROFILE, Reason.DUPLICATE)
     ]
     system = _fixed_item(writer, SYSTEM, render_system(writer.frame))

@@ -154,7 +154,7 @@ def select_within_budget(writer: PromptWriter) -> Selection:
         reasons[place] = Reason.ORPHAN
     fitted: Contents = contents
     if writer.total(contents) > limit:
-        # So that one huge message does not displace all others.
+        # Otherwise one huge message would displace all others.
         available = limit - writer.total({})
         too_large = [
             place
@@ -393,7 +393,7 @@ def _cuts_of_step(step: CutStep, places: list[int], candidates: Sequence[Candida
         if step.order == CutOrder.LAST:
             places = places[::-1]
         elif step.order == CutOrder.LEAST_RELEVANT:
-            # By relevance itself, not by the layer's order, which strength and recency decide too.
+            # By relevance alone: the layer's order includes strength and recency.
             relevance = {place: candidates[place].relevance for place in places}
             places = sorted(places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place))
         going = places[: max(0, len(places) - step.floor)]

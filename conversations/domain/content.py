@@ -47,7 +47,7 @@ def one_line(text: str) -> str:
     expression for "spaces, break, spaces" takes quadratic time on hostile blanks.)
     """
     shown = visible(text)
-    if shown.isprintable():  # no break of any kind
+    if shown.isprintable():  # without any break
         return shown.strip()
     parts = (part.strip() for part in shown.replace("\t", " ").splitlines())
     return " ".join(part for part in parts if part)

@@ -32,7 +32,7 @@ SPOKEN_ROLES = (Role.USER, Role.ASSISTANT)
 """Roles of people and assistants; messages of the others stay out of searches and contexts (SPEC C2)."""
 
 
-# The names that older clients send as a message's type: each is an assistant with a name of its own.
+# Names that older clients send as a message's type; each becomes an assistant with that author.
 ASSISTANT_NAMES = ("kana", "yuno")
 
 
@@ -116,7 +116,7 @@ _QUESTION_END: Final = re.compile(r"(?:[?？]|か)\W*$")
 _TAIL_CHARACTERS: Final = 50
 """Length of a message's end that is searched, which bounds the time."""
 
-# Clients send these as authors; "the user" in a query is no name.
+# Clients send these as authors, but "the user" in a query is not a name.
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
 # "What did they say?" does not mean an author called "What The".
 _NON_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS

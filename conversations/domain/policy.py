@@ -18,7 +18,7 @@ BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
 
 PLACEMENTS: Final = {
-    AUTO_PLACEMENT: _("chosen by itself"),
+    AUTO_PLACEMENT: _("chosen automatically"),
     BEFORE_HISTORY: _("before the history"),
     WITH_USER_MESSAGE: _("with the message"),
 }
@@ -132,10 +132,11 @@ class ContextPolicy(Policy):
             _("Relevance in the text"), _("the relevance of memories and earlier messages is written after them")
         ),
         "include_tools": switch().described(
-            _("Calls of tools"), _("calls of tools and their results as such; else a line for each")
+            _("Calls of tools"), _("tool calls and their results as blocks; otherwise a line for each")
         ),
         "cache": switch().described(
-            _("Contexts for caches"), _("contexts begin alike from turn to turn, so that providers can cache them")
+            _("Contexts for caches"),
+            _("contexts start with the same text in each turn, so that providers can cache them"),
         ),
     }
 
@@ -200,7 +201,7 @@ class SessionPolicy(Policy):
     TITLE = _("Sessions")
     CHECKS = {
         "session_idle_minutes": whole(1, 43_200).described(
-            _("Idle time"), _("after so long without a message a session ends by itself"), _("minutes")
+            _("Idle time"), _("after this time without a message a session is ended automatically"), _("minutes")
         )
     }
 

@@ -137,7 +137,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
         turns = [*history, *remembered, *message]
     else:
         turns = [*remembered, *history, *message]
-    if turns[0].role == "assistant":  # some providers refuse a conversation that the assistant begins
+    if turns[0].role == "assistant":  # some providers refuse a conversation that starts with the assistant
         turns.insert(0, Turn("user", (text_block(frame.phrases.opener),)))
     return Prompt(render_system(frame), _with_ids(_merge_turns(turns)), frame.policy.cache)
 
@@ -258,7 +258,7 @@ def _preface(frame: Frame, past: Sequence[Candidate], names_by_role: dict[str, l
     if frame.now is not None:
         weekday, written = phrases.weekdays[frame.now.weekday()], f"{frame.now:%Y-%m-%d %H:%M}"
         lines.append(phrases.clock.format(weekday=weekday, date=written, zone=frame.now.tzinfo))
-    if "assistant" in names_by_role:  # otherwise it would begin its answer with a name, as in the history
+    if "assistant" in names_by_role:  # otherwise the model starts its answer with a name, as the history does
         lines.append(phrases.speakers)
     if "user" in names_by_role:
         lines.append(phrases.speaker.format(name=frame.author or phrases.unnamed["user"]))

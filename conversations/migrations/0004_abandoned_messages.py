@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='message',
             name='abandoned_at',
-            field=models.DateTimeField(blank=True, help_text='When the client took another branch; such a message is not drawn from.', null=True),
+            field=models.DateTimeField(blank=True, help_text='When the client continued from an earlier message; this one is not read any more.', null=True),
         ),
         migrations.AddField(
             model_name='messageindex',

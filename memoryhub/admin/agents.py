@@ -58,7 +58,7 @@ class AgentForm(PolicyForm):
     related_domains = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Related domains"))
     topics_include = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to include"))
     topics_exclude = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to leave out"))
-    policy = policy_json(_("Only the values that differ from the defaults. What is changed above goes before."))
+    policy = policy_json(_("Only the values that differ from the defaults. Values changed above take precedence."))
     strategies = forms.MultipleChoiceField(
         required=False,
         choices=[(name, STRATEGY_LABELS[name]) for name in Strategy],
@@ -162,7 +162,7 @@ class AgentAdmin(ActionAdmin):
 class ActorForm(PolicyForm):
     """Policy overrides of a user."""
 
-    policy = policy_json(_("Only the values that differ from the agent's. What is changed above goes before."))
+    policy = policy_json(_("Only the values that differ from the agent's. Values changed above take precedence."))
 
     class Meta:
         model = Actor

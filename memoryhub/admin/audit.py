@@ -103,7 +103,7 @@ class AuditAdmin(ReadOnlyAdmin):
     list_display = ("at", "who", "event", "shown_object", "owner", "shown_reason")
     list_filter = (PersonFilter, "at", "who_kind", VerbFilter, KindFilter, "agent_id", "user_id")
     search_fields = ("object_id", "who_name", "verb", "reason")
-    search_help_text = _("A name, what was done, a kind of row, words of a reason, or the id of a row.")
+    search_help_text = _("A name, an action, a kind of row, words of a reason, or the id of a row.")
     id_fields = ("pk", "object_id")
     fields = (
         ("at", "event"),

@@ -58,10 +58,10 @@ def clock() -> datetime:
 def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
     """Return an action's error as pairs of form field and message."""
     if isinstance(error, VersionMismatch):
-        # What was typed stays, and a second save replaces the other change.
+        # The form keeps the typed values; saving again replaces the other person's change.
         problem = _(
-            "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to "
-            "see the other change, or save again to replace it."
+            "This was changed while you edited it. Your text is still here, but not saved: reload the page to see the "
+            "other change, or save again to replace it."
         )
         return [("", problem)]
     if isinstance(error, DomainError):
@@ -217,7 +217,7 @@ class HubAdmin(ModelAdmin):
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run a list action; an invalid id gives a message instead of an error page."""
-        try:  # apart from the action, whose own errors must not be mistaken for these
+        try:  # outside the action, so that its errors are not mistaken for these
             queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
         except (ValidationError, ValueError):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)

@@ -115,7 +115,7 @@ def _column(field: Any, show: Callable[[Any], str]) -> Callable[[Any], str | Non
         value = getattr(row, field.name)
         return None if value is None else show(value)
 
-    shown.__name__ = field.name  # the cell's class, which style sheets and tests go by
+    shown.__name__ = field.name  # becomes the cell's CSS class, used by style sheets and tests
     return display(shown, description=field.verbose_name, ordering=field.name)  # type: ignore[no-any-return]
 
 
@@ -136,7 +136,7 @@ class PeriodFilter(filters.RangeDateTimeFilter):
     def _bound(self, side: str, default: str) -> datetime | None:
         name = f"{self.parameter_name}_{side}"
         day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
-        try:  # also refuses a time with a zone of its own, which no field of the page sends
+        try:  # also refuses a time with a zone, which the page never sends
             moment = parse_datetime(f"{day}T{time or default}") if day else None
             return None if moment is None else make_aware(moment)
         except ValueError:

@@ -80,7 +80,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
             return cast(HttpResponse, super().response_change(request, obj))
         report_done(request, done[0], undo=done[1])
         if "_continue" in request.POST:
-            # The way back leads to the list as it was narrowed.
+            # The link back keeps the list's filters.
             filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
             return HttpResponseRedirect(add_preserved_filters(filters, change_url(obj)))
         if "_addanother" in request.POST:
@@ -88,7 +88,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         return cast(HttpResponse, self.response_post_save_change(request, obj))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        # One by one, so that each leaves its audit entry.
+        # One by one, so that each writes an audit entry.
         for row in queryset.select_related("actor__agent"):
             self.delete_model(request, row)
 
@@ -315,7 +315,7 @@ class WrittenTextAdmin(HistoryAdmin):
     @object_action()
     def rewrite_view(self, request: HttpRequest, row: Any, change: Change) -> Done:
         self.write_anew(row, by=change["by"], now=change["now"])
-        words = gettext("It will be written anew in the background. What it says now stays among its versions.")
+        words = gettext("It will be rewritten in the background. The current text is kept as a version.")
         return Done(words)
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import may_open
 from memoryhub.zones import day_start
 
-# In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
+# Planner cost units (about one sequential page read): some 100,000 narrow rows, tens of milliseconds.
 MAX_COUNT_COST = 5_000.0
 
 RECENT = timedelta(days=7)
@@ -226,7 +226,7 @@ def with_counts(tiles: Sequence[Tile]) -> list[Tile]:
 def _count_rows(querysets: Sequence[QuerySet[Any]]) -> list[Count]:
     compiled = [rows.order_by().values_list(Value(1)).query.sql_with_params() for rows in querysets]
     with connection.cursor() as cursor:
-        # Without workers each part of the plan tells of all of its rows.
+        # Without parallel workers, each node of the plan has the estimate of all of its rows.
         cursor.execute("SELECT set_config('max_parallel_workers_per_gather', '0', TRUE)")
         statement, values = _union_all(compiled)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
@@ -251,7 +251,7 @@ def _union_all(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 def core_panel(now: datetime) -> list[PanelItem]:
     usable = ApiKey.objects.usable(now)
     return [
-        Tile(_("Agents"), Agent.objects.all(), _("with a memory of their own"), Agent),
+        Tile(_("Agents"), Agent.objects.all(), _("with memories"), Agent),
         Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
         *(
@@ -307,8 +307,10 @@ def _disk_alarms() -> list[dict[str, str]]:
     if space.is_full:
         sentence = gettext("The disk is full (%(free)d MB free): programs' writes are refused, and jobs wait.")
     else:
-        sentence = gettext("The disk fills up: %(free)d MB are free. Below %(least)d MB, writes are refused.")
-    advice = gettext("Make room where the database lies; “manage.py doctor” says where. All goes on by itself then.")
+        sentence = gettext("The disk is almost full: %(free)d MB are free. Below %(least)d MB, writes are refused.")
+    advice = gettext(
+        "Free space on the database's disk; “manage.py doctor” shows its folder. Work then continues automatically."
+    )
     return [{"sentence": sentence % words, "advice": advice}]
 
 

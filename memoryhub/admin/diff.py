@@ -32,15 +32,15 @@ FIRST_CODE: Final = 0x10000
 MIN_SHARED_LENGTH: Final = 3
 """Characters between two differences that count as shared; fewer are chance, and make the text hard to read."""
 
-# Words with the white space behind them; everything else, such as scripts without spaces, one by one.
+# Words with the white space after them; any other character, such as those of scripts without spaces, alone.
 _UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORDS = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+\s*|\s+|.\s*", re.DOTALL)
 _PARTS = re.compile(rf"([{UNSPACED}]+)|[^\W{UNSPACED}]+|[\W_]", re.DOTALL)
-# Where a row of the comparison ends: behind a sentence or a line.
+# A row of the comparison ends after a sentence or a line.
 _END = re.compile(r"[.!?](?=\s)\s*|[。！？\n]\s*")
 
 _DIFFER = diff_match_patch()
-# No search for a shared half: it takes quadratic time of texts that repeat themselves, whatever the deadline.
+# Disables the half-match heuristic: it is quadratic on repetitive texts and ignores the deadline.
 _DIFFER.Diff_Timeout = 0
 _Diffs = list[tuple[int, str]]
 
@@ -283,7 +283,7 @@ def side_by_side(one: str, other: str) -> list[Row] | None:
         if span.own:
             rows[-1].append(span)
             continue
-        # Each sentence with its end; the last one may be empty.
+        # Sentences with their terminators; the last may be empty.
         ends = [match.end() for match in _END.finditer(span.one)]
         first, *others = (span.one[begin:end] for begin, end in pairwise([0, *ends, len(span.one)]))
         rows[-1].append(Span(first, first, own=False))

@@ -33,7 +33,7 @@ def within_calendar(moment: datetime | None) -> datetime | None:
     try:
         return moment and moment.astimezone(UTC)
     except OverflowError:
-        raise ValidationError(_("This is beyond the calendar, whose years are 1 to 9999 in UTC.")) from None
+        raise ValidationError(_("This is outside the calendar: years are 1 to 9999 in UTC.")) from None
 
 
 class ProseField(forms.CharField):
@@ -49,7 +49,7 @@ class ProseField(forms.CharField):
     def clean(self, value: Any) -> str:
         text: str = super().clean(value)
         if self.required and not text.strip():
-            raise ValidationError(_("This must hold more than white space."), code="required")
+            raise ValidationError(_("This must contain more than white space."), code="required")
         return text
 
     def has_changed(self, initial: Any, data: Any) -> bool:

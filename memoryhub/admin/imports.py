@@ -73,7 +73,7 @@ class UploadForm(forms.Form):
         label=_("file"),
         required=False,
         widget=forms.FileInput(attrs={"class": "hub-input"}),
-        help_text=_("The zip as it was downloaded, or a file out of it. Folders: pack them into a zip."),
+        help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     try:
         if (piece := request.FILES.get("piece")) is not None:
             row = _append(row, piece, principal(request), offset or 0)
-        # The answer to the same piece may have been lost.
+        # The client may repeat a piece because the answer to it was lost.
         if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
             enqueue_import_step(row=row, verb=PREVIEW, by=principal(request), now=clock())
     except DomainError as error:

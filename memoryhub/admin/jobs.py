@@ -40,7 +40,7 @@ from memoryhub.jobs.status import is_alive, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.unfold import in_brackets
 
-# django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
+# Hide django-q2's screens: a row in its schedules would execute code, and its tables are unused here.
 for unused in (Success, Failure, Schedule, OrmQ):
     if admin.site.is_registered(unused):
         admin.site.unregister(unused)
@@ -58,11 +58,11 @@ STATE_LABELS: dict[str, Any] = {
 }
 STATE_COLOURS = {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
 STATE_DESCRIPTIONS: dict[str, Any] = {
-    State.QUEUED: _("It waits for a worker, until its time has come."),
-    State.RUNNING: _("A worker has it, until it is done or its lease runs out."),
+    State.QUEUED: _("It waits for its due time and a worker."),
+    State.RUNNING: _("A worker holds it until it is done or its lease expires."),
     State.DONE: _("It is done."),
-    State.FAILED: _("It would fail again. Resolve the cause below, then retry it."),
-    State.DEAD: _("It was given up on after three interrupted attempts. Resolve the cause below, then retry it."),
+    State.FAILED: _("A retry would fail. Resolve the cause below, then retry it."),
+    State.DEAD: _("It was abandoned after three interrupted attempts. Resolve the cause below, then retry it."),
 }
 
 
@@ -95,8 +95,8 @@ DECISIONS: dict[str, Decision] = {
         title=_("Retry jobs"),
         button=_("Retry"),
         announcement=ngettext_lazy(
-            "%(count)d job goes back into the queue and is tried again, up to three times.",
-            "%(count)d jobs go back into the queue and are tried again, up to three times.",
+            "%(count)d job is queued again and gets up to three attempts.",
+            "%(count)d jobs are queued again and get up to three attempts each.",
             "count",
         ),
         done=ngettext_lazy("%(count)d job is queued again.", "%(count)d jobs are queued again.", "count"),
@@ -126,7 +126,7 @@ DECISIONS: dict[str, Decision] = {
 }
 OPPOSITE = {"retry": "cancel", "cancel": "retry"}
 
-# What a person looks at first: a name, the states behind it, and the list's query.
+# Shortcuts above the list: label, states, query string.
 PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
     (_("Failed or dead"), ENDED_BADLY, "state__in=failed,dead"),
     (_("Dead letters"), (State.DEAD,), "state__exact=dead"),

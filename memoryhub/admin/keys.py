@@ -48,8 +48,8 @@ STATE_LABELS: Final[dict[KeyState, Any]] = {
 }
 
 REVOKED_FOR_GOOD: Final = ngettext_lazy(
-    "%(count)d key is revoked for good: every program that uses it is refused from then on.",
-    "%(count)d keys are revoked for good: every program that uses one is refused from then on.",
+    "%(count)d key is revoked permanently: every program that uses it is refused from then on.",
+    "%(count)d keys are revoked permanently: every program that uses one is refused from then on.",
     "count",
 )
 REVOKED_ALREADY: Final = ngettext_lazy(
@@ -58,7 +58,7 @@ REVOKED_ALREADY: Final = ngettext_lazy(
     "count",
 )
 FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
-NOT_TRUSTED: Final = _("Your account may not approve what waits, so what a key of yours writes waits for a curator.")
+NOT_TRUSTED: Final = _("Your account may not approve memories, so what your keys write waits for a curator.")
 
 
 class KeyForm(ActionForm):
@@ -69,7 +69,7 @@ class KeyForm(ActionForm):
         initial=[Scope.READ.value, Scope.WRITE.value],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Scopes"),
-        help_text=_("Each stands alone: a key that writes and reads back needs both."),
+        help_text=_("No scope includes another: a key that writes and reads needs both."),
     )
     agent_ids = forms.ModelMultipleChoiceField(
         queryset=Agent.objects.all(),
@@ -187,10 +187,10 @@ class KeyAdmin(ActionAdmin):
             sentences=[
                 REVOKED_FOR_GOOD % {"count": len(usable)},
                 *count_sentences((REVOKED_ALREADY, len(ids) - len(usable))),
-                *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
+                *([_("This cannot be undone; anyone who still needs access needs another key.")] if usable else []),
             ],
             examples=[format_html("<bdi>{}</bdi>: {}", str(key), last_use(key)) for key in usable],
-            button=_("Revoke for good"),
+            button=_("Revoke permanently"),
             can_proceed=bool(usable),
             is_danger=True,
             needs_reason=True,
@@ -270,7 +270,7 @@ def snippets(
         **({"user_id": user_id} if user_id else {}),
         "message": "What do you remember?",
     }
-    # ASCII alone, and no quote that would end the shell's: ids of agents are slugs, a user's may hold anything.
+    # For a shell command: ASCII only, without quotes. Agent ids are slugs, but a user's id may be any text.
     text = json.dumps(body).replace("'", "\\u0027")
     values = {"address": request.build_absolute_uri(reverse("context")), "key": key, "body": text}
     folder = "admin/memoryhub/apikey/snippets"

@@ -31,7 +31,7 @@ def label_models() -> None:
     Migrations are made from what a field was declared with (`Field.deconstruct` reads `_verbose_name`; options are read
     from `original_attrs`; a lazy choice equals its English text), so none follows from this.
     """
-    with translation.override(None):  # Django makes plurals of what a model was declared with, lazily
+    with translation.override(None):  # Django derives the lazy plural from the declared name
         for config in map(apps.get_app_config, APP_LABELS):
             config.verbose_name = _translated(config.verbose_name)
             for model in config.get_models():
@@ -117,7 +117,7 @@ KINDS_WITHOUT_PAGE: Final[Mapping[str, Any]] = {
 }
 """Kinds of rows that have no page of their own."""
 
-# The kinds whose name is not that of the model behind them.
+# Kinds that are not named after their model.
 MODEL_NAMES: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
 
 
@@ -147,7 +147,7 @@ def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> d
     """
     keys_by_model: dict[type[Model], set[Any]] = {}
     for model, key in objects:
-        with suppress(ValidationError):  # an audit entry's object id may be no key
+        with suppress(ValidationError):  # an audit entry's object id need not be a primary key
             keys_by_model.setdefault(model, set()).add(model._meta.pk.to_python(key))
     labels: dict[tuple[type[Model], str], str] = {}
     for model, keys in keys_by_model.items():
@@ -188,18 +188,18 @@ JOBS: Final[Mapping[str, Any]] = {
     "forget_old_uploads": _("Delete uploaded files that were not imported"),
     "forget_old_uses": _("Delete old reports of use"),
     "import_file": _("Import a file"),
-    "note_use": _("Note which memories an answer used"),
-    "purge_projects": _("Delete projects for good after a month"),
-    "reflect": _("Draw reflections from episodes"),
+    "note_use": _("Record which memories an answer used"),
+    "purge_projects": _("Delete projects permanently after a month"),
+    "reflect": _("Extract reflections from episodes"),
     "remember_summary": _("Remember a session’s summary"),
-    "sleep": _("Let an actor’s memory sleep"),
-    "sleep_due": _("Begin the sleep of the night"),
+    "sleep": _("Run an actor’s sleep"),
+    "sleep_due": _("Start the nightly sleep"),
     "summarize": _("Summarise a session"),
     "summarize_due": _("Find sessions to summarise"),
     "update_project": _("Update the documents of projects"),
     "write_profile": _("Write the profile of a user"),
     "write_profiles_due": _("Find profiles to write"),
-    "vacuum": _("Tidy the database after an erasure"),
+    "vacuum": _("Clean up the database after an erasure"),
 }
 OPERATIONS: Final[Mapping[str, Any]] = {
     "calibrate": _("Calibration of an embedder"),
@@ -218,12 +218,12 @@ OUTCOMES: Final[Mapping[str, Any]] = {
     "not_configured": _("no model configured"),
     "not_found": _("unknown model or address"),
     "overloaded": _("overloaded"),
-    "quota": _("account used up"),
+    "quota": _("quota of the account exhausted"),
     "rate_limited": _("too many calls"),
     "refused": _("refused by the model"),
     "rejected": _("request refused"),
     "spend_cap": _("cap reached"),
-    "timeout": _("no answer in time"),
+    "timeout": _("answer timed out"),
     "too_large": _("text too long"),
     "truncated": _("answer cut off"),
     "unauthorized": _("key refused"),

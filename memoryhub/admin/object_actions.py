@@ -173,7 +173,7 @@ def act_on_each(
 
 def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
     for problem, count in refusals.items():
-        words = ngettext("%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count)
+        words = ngettext("%(count)d left unchanged: %(problem)s", "%(count)d left unchanged: %(problem)s", count)
         screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
 
 

@@ -157,7 +157,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         if codes:
             response = second_factor.finish_step(request, step)
             return _codes_page(request, codes, continue_url=response["Location"])
-        form.add_error("code", _("This code is not right, or was used already."))
+        form.add_error("code", _("This code is wrong, or was used already."))
     setup = {} if has_one else secret_of(request, person)
     title = _("Enter a code") if has_one else _("Set up a second factor")
     return _page(request, "second_step.html", title=title, form=form, has_one=has_one, **setup)
@@ -217,7 +217,7 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
         return None
     code = form.cleaned_data["code"]
     if not has_one:
-        # Somebody at an unattended browser must not lock its owner out.
+        # A stranger at an unattended browser must not be able to lock the owner out.
         password = request.POST.get("password", "")
         if person.has_usable_password() and not authenticate(
             request, username=person.get_username(), password=password
@@ -235,7 +235,7 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
         second_factor.turn_off(person, by=principal(request), now=clock())
         messages.success(request, gettext("The second factor is off."))
         return HttpResponseRedirect(reverse("own_sign_in"))
-    form.add_error("code", _("This code is not right, or was used already."))
+    form.add_error("code", _("This code is wrong, or was used already."))
     return None
 
 

@@ -63,7 +63,7 @@ def usage_tiles(now: datetime) -> list[PanelItem]:
     today = LedgerEntry.objects.filter(created_at__gte=today_start(now, get_default_timezone()))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
-    if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
+    if spent.tokens and not spent.cost:  # no price is known: 0 would be wrong
         title, figure = _("Tokens today"), format_count(spent.tokens)
     return [
         Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending"),
@@ -177,7 +177,7 @@ def demo_notice(calls: QuerySet[LedgerEntry]) -> str:
     """Say that calls of the demo are among these, or nothing."""
     if not calls.filter(provider=DEMO_PROVIDER).exists():
         return ""
-    return gettext("Calls of the demo data are among these, marked “demo”. Nobody made or paid for them.")
+    return gettext("Calls of the demo data are included, marked “demo”. They were not made and cost nothing.")
 
 
 def cap_labels() -> dict[str, str]:
@@ -208,7 +208,7 @@ def paused_sentence(budget: DailyBudget) -> str:
         cap, used = f"{budget.policy.daily_spend_cap} USD", dollars(budget.spent.cost)
     return gettext(
         "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
-        "until %(time)s; chat goes on."
+        "until %(time)s; chat continues."
     ) % {
         "agent": budget.agent_id,
         "name": CAP_LABELS[budget.reached or ""],
@@ -388,7 +388,7 @@ def totals_csv(request: HttpRequest) -> HttpResponse:
     for row in by_day(between(first, last, zone), zone, "agent_id")[:MAX_CSV_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         agent = row["agent_id"]
-        # No name may be a formula of a spreadsheet.
+        # A spreadsheet must not evaluate a name as a formula.
         escaped = f"'{agent}" if agent.startswith(("=", "+", "-", "@")) else agent
         writer.writerow([row["day"], escaped, row["calls"], row["failures"], row["read"], row["written"], cost])
     return response

@@ -67,7 +67,7 @@ NO_ROLE = ""
 ROLE_LABELS: Mapping[str, Any] = {
     CURATOR: _("Curator: everything about memories, summaries and projects; reads sessions, agents and actors"),
     ADMINISTRATOR: _("Administrator: also keys, people, jobs, ledger, audit trail and policies"),
-    NO_ROLE: _("None yet: may not log in here until somebody gives groups or permissions"),
+    NO_ROLE: _("None yet: cannot log in here without groups or permissions"),
 }
 
 
@@ -165,7 +165,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         return rows
 
-    # Nobody grants himself permissions, or changes an account with more permissions.
+    # Prevents privilege escalation: own permissions, and accounts with more permissions, cannot be changed.
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         may = bool(super().has_change_permission(request, obj))
@@ -207,7 +207,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         people = [person for person in User.objects.filter(pk__in=ids) if may_manage(request.user, person)]
         question = Confirmation(
             title=_("Turn off the second factor"),
-            sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
+            sentences=[_("From then on these accounts can log in by password alone. Ask the person first.")],
             examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
             button=_("Turn off"),
             can_proceed=bool(people),
@@ -309,7 +309,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
     text = ngettext("%(count)d other session was ended.", "%(count)d other sessions were ended.", ended) % {
         "count": ended
     }
-    messages.success(request, text if ended else gettext("You are signed in nowhere else."))
+    messages.success(request, text if ended else gettext("You have no other sessions."))
     return HttpResponseRedirect(reverse("own_sessions"))
 
 
@@ -393,7 +393,7 @@ def _state_of(row: Invitation) -> tuple[str, Any]:
 class InvitationAdmin(ActionAdmin):
     """Invitations. The link is in the response to the form that made it, and nowhere else."""
 
-    empty_hint = _("An invitation lets a person set up an account of their own. The + button above makes one.")
+    empty_hint = _("An invitation lets a person create an account. The + button above makes one.")
     form = InvitationForm
     allows = frozenset({"add", "delete"})
     list_display = ("shown_email", "role", "state", "inviter", "created_at", "expires_at")

@@ -131,7 +131,7 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
         case IntegrityError() if isinstance(exc.__cause__, postgres_errors.ForeignKeyViolation):
             return Problem(409, "deleted_meanwhile", "What this belongs to was deleted meanwhile.")
         case OperationalError() | InterfaceError():
-            # The code, never the text, which may quote rows: 53100 is a full disk, 53300 too many connections.
+            # Log the code, not the message, which may quote rows: 53100 is a full disk, 53300 too many connections.
             sqlstate = getattr(exc.__cause__, "sqlstate", None)
             log.warning("database unavailable", extra={"error": type(exc).__name__, "sqlstate": sqlstate})
             if sqlstate == postgres_errors.DiskFull.sqlstate:

@@ -88,7 +88,7 @@ class URLField(StringField):
         try:
             parts = urlsplit(value)
             is_address = is_address and _HOST.match(parts.hostname or "") is not None and parts.port != 0
-        except ValueError:  # brackets without an address in them, or a port that is none
+        except ValueError:  # brackets without an address, or an invalid port
             is_address = False
         if not is_address:
             self.fail("address")
@@ -252,8 +252,8 @@ def _unknown_field(name: Any, known: Sequence[str]) -> str:
 class StrictSerializer(serializers.Serializer):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
-    # A body is read as REST framework does, but what does not depend on it is found out once, and a field validates
-    # only where the body has it: a message has three of nine. No body is partial, so that a default always holds.
+    # Faster than REST framework's own: what does not depend on the body is computed once, and only fields that the
+    # body has are validated (three of a message's nine). Bodies are never partial, so defaults always apply.
 
     @cached_property
     def _readers(self) -> dict[str, tuple[Any, Any]]:
@@ -270,7 +270,7 @@ class StrictSerializer(serializers.Serializer):
         if unknown := data.keys() - self._readers.keys():
             named, known = nsmallest(MAX_UNKNOWN_FIELDS, unknown), list(self._readers)
             problems: dict[str, Any] = {name: [_unknown_field(name, known)] for name in named}
-            for name, (field, _check) in self._readers.items():  # an unknown field may be a misspelt one of them
+            for name, (field, _check) in self._readers.items():  # an unknown field may be a required one, misspelt
                 if field.required and name not in data:
                     problems[name] = [ErrorDetail(field.error_messages["required"], "required")]
             raise serializers.ValidationError(problems)
@@ -294,7 +294,7 @@ class StrictSerializer(serializers.Serializer):
         return values
 
     def _read_only_defaults(self) -> dict[str, Any]:
-        return {}  # a body has no fields to read only; to find that out took as long as checking them
+        return {}  # bodies have no such fields, and searching for them took as long as validation
 
 
 class NoBody(StrictSerializer):

@@ -74,7 +74,7 @@ def _embedder() -> CheckResult:
     except ProviderError as error:
         return False, str(error)
     if not provider.is_local:
-        # A remote provider is not asked here: a probe every few seconds would cost money.
+        # Remote providers are not probed here: a call every few seconds would cost money.
         return True, f"{provider.name} with {provider.model}; `manage.py doctor` asks it."
     return provider.probe()
 

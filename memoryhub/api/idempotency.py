@@ -46,7 +46,7 @@ class IdempotencyRecord(models.Model):
     status = models.PositiveSmallIntegerField()
     headers = models.JSONField(default=dict)
     body = models.JSONField(null=True)
-    is_read = models.BooleanField(default=False, help_text="A search or a context: it may hold others' texts.")
+    is_read = models.BooleanField(default=False, help_text="A search or a context: it may contain others' texts.")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -71,7 +71,7 @@ RECORDED_HEADERS = ("ETag", "Location")
 IN_PROGRESS = "The first call with this key still runs."
 
 
-# Keeps an answer, and deletes some that have expired.
+# Stores a response, and deletes some expired ones.
 INSERT_RECORD: Final = """
 WITH expired AS (
     DELETE FROM memoryhub_idempotencyrecord WHERE id IN (
@@ -105,7 +105,7 @@ def answer_call(
 ) -> Response:
     """Run `act`, or return the recorded answer of the first call with this key; None: a call without one."""
     if call is None:
-        # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
+        # A refused write is rolled back as a whole, including an agent that it created.
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
     with _database_lock(call) if in_transaction else _process_lock(call):
@@ -118,7 +118,7 @@ def answer_call(
                 _record(call, response, actor_id(), now, is_read=False)
             return response
         response, about = act(), actor_id()
-        # A read about somebody without rows repeats that user's words, and no erasure would find them.
+        # For a user without rows the response is not stored: it repeats the user's words, and erasure would miss it.
         return response if about is None else _record_first(call, response, about, now)
 
 

@@ -43,7 +43,7 @@ class RequestLimits:
         try:
             response = self._refusal(request) or self.get_response(request)
         except OperationalError:
-            # Django answers exceptions of views itself; this is one from another middleware (the session's).
+            # Django handles exceptions of views; this one comes from another middleware (sessions).
             response = plain_problem(503, "database_unavailable", "The database is away.", retry_after_seconds=2)
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
@@ -61,7 +61,7 @@ class RequestLimits:
 
     def _refusal(self, request: HttpRequest) -> HttpResponse | None:
         if "Transfer-Encoding" in request.headers and "Content-Length" not in request.headers:
-            # REST framework takes a body without a length for no body at all.
+            # REST framework treats a body without a length as empty.
             request.META["CONTENT_LENGTH"] = str(len(request.body))
         try:
             length = int(request.headers.get("Content-Length") or 0)
@@ -134,7 +134,7 @@ class BodyLimit:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            # Django deletes what it has collected, and answers nothing, where the client seems to be gone.
+            # After a disconnect, Django discards the body that it has read, and sends no response.
             return message if received <= settings.MAX_BODY_BYTES else {"type": "http.disconnect"}
 
         await self.application(scope, counted, send)
@@ -181,7 +181,7 @@ class OneHopHandler(ASGIHandler):
 
     def _do(self, acts: list[Callable[[], None]]) -> None:
         for act in acts:
-            transaction.on_commit(act, robust=True)  # at once, for no transaction is open; errors are logged
+            transaction.on_commit(act, robust=True)  # runs at once, as no transaction is open; errors are logged
         close_old_connections()
 
     def _respond(self, scope: Any, body: IO[bytes]) -> Any:
@@ -193,7 +193,7 @@ class OneHopHandler(ASGIHandler):
         response._handler_class = type(self)
         if not response.streaming:
             response.close()
-        close_old_connections()  # also where nobody listens to the signals: the thread serves others next
+        close_old_connections()  # explicitly, as signal handlers may be absent: the thread is reused
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Any) -> None:

@@ -39,7 +39,7 @@ class PageQuery(serializers.Serializer):
     cursor = StringField(required=False, max_length=MAX_CURSOR_LENGTH)
 
 
-@cache  # one component in the schema for all lists of the same item
+@cache  # one schema component for all lists of the same item
 def page_of(item: type[serializers.BaseSerializer]) -> serializers.Serializer:
     """Return the serializer that describes a page of items in the schema."""
     fields: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _limit(text: str) -> int:
 
 def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) -> Q:
     operator = "lt" if descends else "gt"
-    # Implied by what follows, and the part of it that an index can use.
+    # Redundant with the next condition, but this part can use an index.
     beyond = Q(**{f"{columns[0]}__{operator}e": values[0]})
     condition = Q()
     for index, column in enumerate(columns):

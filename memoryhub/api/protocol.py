@@ -128,7 +128,7 @@ class LimitedProtocol(H11Protocol):
         return allowed - (self.loop.time() - self._owed_since)
 
     def _check_deadline(self) -> None:
-        remaining = 1.0 if self.flow.read_paused else self._seconds_left()  # paused: it is we who are late
+        remaining = 1.0 if self.flow.read_paused else self._seconds_left()  # paused by the server, not by the client
         if remaining > 0:
             self._timer = self.loop.call_later(remaining, self._check_deadline)
         elif self._owed is h11.IDLE and not self.conn.trailing_data[0]:

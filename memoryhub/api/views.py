@@ -79,7 +79,7 @@ def _declared(view: APIView, method: str) -> Mapping[str, bool]:
     known = _DECLARED.get((type(view), method))
     if known is not None:
         return known
-    # Of the class: `setup` wraps the `post` of the view itself.
+    # Read from the class, as `setup` wraps the instance's `post`.
     described = getattr(getattr(type(view), method.lower(), None), "kwargs", {})
     parameters: list[Any] = []
     if "schema" in described:
@@ -246,7 +246,7 @@ class ApiView(APIView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""
-        tag = response.headers.get("ETag")  # 0: what is shown would be the first version of a row
+        tag = response.headers.get("ETag")  # 0: the row does not exist, and this would be its first version
         is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
             response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})

@@ -24,7 +24,7 @@ from memoryhub.llm.usage.caps import Payer
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policy import actor_id
 
-# The weakest lock that prevents deletion; the ORM does not offer it.
+# The weakest lock that prevents deletion; the ORM has no option for it.
 LOCK_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
@@ -121,7 +121,7 @@ def lock_actor(actor_id: UUID) -> None:
     with prepared_cursor() as cursor:
         cursor.execute(LOCK_ACTOR, [actor_id])
         if cursor.fetchone() is None:
-            raise UnknownRow(_("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased at the same time."))
 
 
 def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:

@@ -106,7 +106,7 @@ def set_actor_policy(
     """
     locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
     if locked is None:
-        raise UnknownRow(_("The user was erased meanwhile."))
+        raise UnknownRow(_("The user was erased at the same time."))
     actor = locked
     if expected_version is not None and actor.version != expected_version:
         raise VersionMismatch(actor.version)

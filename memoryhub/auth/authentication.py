@@ -77,7 +77,7 @@ class HasScope(BasePermission):
         method = "GET" if request.method == "HEAD" else request.method  # HEAD reads the same row
         needed: Scope | None = getattr(view, "scopes", {}).get(method)
         if needed is None:
-            # No such method: let the view answer 405 rather than calling it forbidden.
+            # Unsupported method: let the view answer 405 instead of 403.
             return request.method is not None and not hasattr(view, request.method.lower())
         self.message = f"This call needs the scope `{needed}`, which the key does not have."
         return needed in principal.scopes
@@ -106,7 +106,7 @@ class Window:
         *calls, latest = self._numbers
         if latest > now + MAX_CLOCK_SKEW_SECONDS:
             calls, latest = [0] * WINDOW_SECONDS, 0
-        second = max(int(now), latest)  # a clock that was set back resets no counts
+        second = max(int(now), latest)  # a clock that was set back must not reset counts
         for stale_second in range(max(latest + 1, second - WINDOW_SECONDS + 1), second + 1):
             calls[stale_second % WINDOW_SECONDS] = 0
         wait = 0.0

@@ -150,7 +150,7 @@ def _delete_log_entries(key: UUID) -> int:
     for model in logged_models:
         if isinstance(model._meta.pk, models.CompositePrimaryKey):  # the admin has no pages of such rows
             continue
-        # By model as well as by key: some keys are small numbers, which accounts have too.
+        # By model and key: small integer keys also occur in other models.
         rows: models.QuerySet[Any] = model._default_manager.filter(**{"pk" if model is Actor else "actor_id": key})
         ids = rows.annotate(in_log=Cast("pk", models.TextField())).values("in_log")
         content_type = ContentType.objects.get_for_model(model)

@@ -95,7 +95,7 @@ class Invitation(models.Model):
     """A link by which one person gets an account with a role; the link itself is shown once and never stored."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    email = models.EmailField(help_text="Whom it is for. Nothing is sent: hand the link over yourself.")
+    email = models.EmailField(help_text="The invited person's address. Nothing is sent: give them the link yourself.")
     role = models.CharField(max_length=150)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     invited_by = models.ForeignKey(User, null=True, editable=False, on_delete=models.SET_NULL)
@@ -140,7 +140,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["-at", "-id"], name="audit_newest_first"),
             models.Index(fields=["agent_id", "user_id"], name="audit_of_user"),
             models.Index(fields=["object_kind", "object_id"], name="audit_of_object"),
-            # Few entries are of people: their latest ones are read without those of keys and jobs.
+            # Few entries are by people; the index skips those of keys and jobs.
             models.Index(fields=["-at", "-id"], name="audit_of_people", condition=Q(who_kind="curator")),
         ]
 

@@ -34,11 +34,11 @@ def caller_of(order: Mapping[str, Any]) -> Principal:
     if kind is PrincipalKind.KEY:
         key = ApiKey.objects.usable(timezone.now()).filter(pk=order["id"]).first()
         if key is None:
-            raise OrderLapsed(_("The key that ordered this was revoked or has expired; nothing more is done for it."))
+            raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
         return replace(by, is_trusted=by.is_trusted and is_trusted)
     if kind is PrincipalKind.CURATOR and not _is_active(order["id"]):
-        raise OrderLapsed(_("The account that ordered this has no access any more; nothing more is done for it."))
+        raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
     return Principal(kind=kind, id=order["id"], name=order["name"], is_trusted=is_trusted)
 
 

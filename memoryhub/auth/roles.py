@@ -94,7 +94,7 @@ def apply_roles(
         current = set(group.permissions.filter(pk__in=codenames).values_list("pk", flat=True))
         lost, gained = current - granted, granted - current
         if lost or (creates_roles and gained and group.user_set.exists()):
-            # The group was created by hand, and its members' permissions change.
+            # The group already existed, so its members' permissions change.
             names = [", ".join(sorted(codenames[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
             log.warning(
                 "the group %s is a role of the server: of %s it lost %s and gained %s", role, sender.label, *names

@@ -52,7 +52,7 @@ class MFAAdapter(DefaultMFAAdapter):
         return str(self._cipher().decrypt(encrypted_text.encode()).decode())
 
     def _cipher(self) -> Any:
-        from cryptography.fernet import Fernet  # some megabytes, for those who use codes
+        from cryptography.fernet import Fernet  # imported late: takes megabytes that only codes need
 
         digest = salted_hmac("memoryhub.second_factor", "codes", algorithm="sha256").digest()
         return Fernet(base64.urlsafe_b64encode(digest))

@@ -110,7 +110,7 @@ def release_connection() -> Iterator[None]:
     try:
         yield
     finally:
-        return_connection()  # a query meanwhile, such as a ledger entry's, may have taken one
+        return_connection()  # a query within the block, such as a ledger entry's, may have taken one
         _slots().acquire()
         _thread_state.room = True
 

@@ -61,12 +61,12 @@ class _PreparingCursor(Cursor[Any]):
             try:
                 super().execute(*args, **options)
             except FeatureNotSupported:
-                # A migration gave a column another type ("cached plan must not change result type"). In a transaction
-                # its end does this; elsewhere nothing would, and the connection would refuse the statement for good.
+                # A migration changed a column's type ("cached plan must not change result type"). The end of a
+                # transaction clears prepared statements; outside of one, the statement would keep failing.
                 if self.connection.info.transaction_status != TransactionStatus.IDLE:
                     raise
                 self.connection._prepared.clear()
-                super().execute(*args, **{**options, "prepare": False})  # what is kept is dropped after it
+                super().execute(*args, **{**options, "prepare": False})  # drops the old statements afterwards
         finally:
             self.connection.prepare_threshold = former
         return self

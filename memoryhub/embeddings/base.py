@@ -77,7 +77,7 @@ class EmbeddingProvider(ABC):
             dimension = self._probe_dimension()
         except ProviderError as error:
             return False, str(error)
-        except Exception as error:  # a probe reports, whatever a vendor's library throws
+        except Exception as error:  # a probe reports any exception of a vendor's library
             return False, f"{self.name} failed with {type(error).__name__}."
         return True, f"{self.name} with {self.model}, {dimension} dimensions."
 

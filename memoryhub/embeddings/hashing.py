@@ -61,12 +61,12 @@ _STOP_WORDS_TEXT = """
 """
 STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
-# Character classes. Everything that is no letter, mark, number or symbol separates.
+# Character classes. Anything that is not a letter, mark, number or symbol is a separator.
 SEPARATOR, WORD, CJK, HIRAGANA = range(4)
 _CLASSIFIED = 0x32400
 """No letter is assigned above the third ideographic plane's blocks (Unicode 16)."""
 
-# Odd multiplier of the polynomial hash (2^64 / golden ratio), and one salt for each kind of feature.
+# Odd multiplier of the polynomial hash (2^64 / golden ratio), and a salt per kind of feature.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _WORD_SALT, _NGRAM_SALT, _CJK_SALT = 1, 1_000, 2_000
 _BOUNDARY = np.uint64(7)
@@ -86,7 +86,7 @@ class HashingProvider(EmbeddingProvider):
                 f"MEMORYHUB_EMBEDDING_DIMENSION is {dimension}; 'hashing' needs at least {MIN_DIMENSION}.",
                 code="wrong_dimension",
             )
-        self.model = "ngrams-1"  # a new number for any change that gives a text another vector
+        self.model = "ngrams-1"  # increment on any change of a text's vector
         self._dimension = dimension
 
     @classmethod
@@ -258,11 +258,11 @@ def _character_classes() -> NDArray[np.uint8]:
     for first, last in _CJK_BLOCKS:
         classes[first:last][letters[first:last]] = CJK
     classes[0x3041:0x30A0][letters[0x3041:0x30A0]] = HIRAGANA
-    classes[0x2600:0x2800] = classes[0x1F300:0x1FB00] = CJK  # symbols and emoji: each is a word of its own
+    classes[0x2600:0x2800] = classes[0x1F300:0x1FB00] = CJK  # symbols and emoji: each is a separate word
     return classes
 
 
-# Ideographic marks 々〆〇, katakana with its length mark, ideographs, Hangul, and what lies beyond the BMP.
+# Ideographic marks 々〆〇, katakana with its length mark, ideographs, Hangul, and anything beyond the BMP.
 _CJK_BLOCKS = (
     (0x3005, 0x3008),
     (0x30A0, 0x3100),

@@ -60,7 +60,7 @@ def embed(job: JobContext) -> Writes | None:
         is_whole = embedding.fill(active) and all(embedding.fill_as_far(space) for space in filling)
         calibrate_when_due(active)
     except ProviderError as error:
-        # A key, an address, a quota: the texts still want vectors once an operator has acted.
+        # A wrong key, address or quota: retry after an operator has corrected it.
         if error.permanent:
             raise Postponed(str(error), seconds=WAIT_FOR_OPERATOR_SECONDS) from error
         raise
@@ -145,7 +145,7 @@ def embed_missing(job: JobContext) -> None:
         for actor_id in without_vector(model, space).values_list("actor_id", flat=True).distinct()
     }
     for actor_id in sorted(waiting):
-        # Each by itself: nobody waits for the others' locks, and one that was erased meanwhile costs no other.
+        # A transaction each: no lock is held across actors, and a concurrently erased one affects no other.
         with suppress(IntegrityError):
             embed_later(actor_id)
 

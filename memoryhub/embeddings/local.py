@@ -101,7 +101,7 @@ class UniversalSentenceEncoderProvider(LocalProvider):
         return cls(encoder, model="multilingual-3", dimension=dimension, tokens_per_text=USE_TOKENS_PER_TEXT)
 
     def _encode(self, texts: list[str]) -> Vectors:
-        # Its tokenizer breaks on lone surrogates.
+        # Its tokenizer fails on lone surrogates.
         return np.asarray(self._encoder.encode([text.encode("utf-8", "replace").decode() for text in texts]))
 
 

@@ -44,7 +44,7 @@ def parse_vectors(body: bytes, *, count: int) -> Vectors:
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise BadAnswer("The provider's answer holds no list of embeddings.", code="not_embeddings")
-    # Servers may use `index` instead of order; all of 0 … count-1 must be there once.
+    # Servers may use `index` instead of order; each of 0 … count-1 must occur once.
     indexes = [item.get("index", position) for position, item in enumerate(items)]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
         message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
@@ -78,7 +78,7 @@ DEFAULT_MODEL = "text-embedding-3-small"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 # OpenAI takes 8,192 tokens a text (cl100k_base), 2,048 texts and 300,000 tokens a request (SDK docstring).
-# Others differ and seldom say: Text Embeddings Inference takes 32 texts, Ollama 2,048 tokens by default.
+# Other limits are rarely documented: Text Embeddings Inference takes 32 texts, Ollama 2,048 tokens by default.
 OPENAI_LIMITS = Limits(tokens_per_text=8000, texts_per_request=256, tokens_per_request=100_000)
 OTHER_LIMITS = Limits(tokens_per_text=2000, texts_per_request=32, tokens_per_request=32_000)
 
@@ -106,7 +106,7 @@ class OpenAIProvider(EmbeddingProvider):
     @classmethod
     def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
         client = openai.OpenAI(
-            api_key=config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
+            api_key=config.api_key or "none",  # required by the SDK; servers without keys ignore it
             base_url=config.base_url or DEFAULT_BASE_URL,
             max_retries=0,
             http_client=openai.DefaultHttpxClient(follow_redirects=False),
@@ -152,7 +152,7 @@ class OpenAIProvider(EmbeddingProvider):
 
     def _post(self, texts: list[str], timeout_seconds: float) -> bytes:
         ends_at = self._clock.now() + timeout_seconds
-        # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
+        # `encoding_format` is left to the SDK; its default, base64, works with every server.
         create = self._client.embeddings.with_streaming_response.create
         with (
             translate_sdk_errors(openai),
@@ -167,7 +167,7 @@ class OpenAIProvider(EmbeddingProvider):
             body = bytearray()
             for chunk in answer.iter_bytes():
                 body += chunk
-                if self._clock.now() > ends_at:  # the SDK's time-out starts anew with every chunk
+                if self._clock.now() > ends_at:  # the SDK's time-out restarts with every chunk
                     raise ProviderTimeout("The provider answered too slowly.", code="timeout")
                 if len(body) > MAX_ANSWER_BYTES:
                     raise BadAnswer("The provider's answer is too large.", code="too_large", permanent=True)

@@ -52,7 +52,7 @@ def _reset_after_fork() -> None:
     """In a forked worker: share no connection with the parent, and no lock that was held at the fork."""
     global _lock
     _lock = threading.Lock()
-    _opened.clear()  # the connections are the parent's to close
+    _opened.clear()  # the parent process closes its connections
     reset()
 
 
@@ -77,7 +77,7 @@ def _provider_for(name: str, model: str, dimension: int) -> EmbeddingProvider:
     config: EmbeddingConfig = settings.EMBEDDING
     if name == config.provider:
         configured = _embedding_provider()
-        # A remote provider tells its dimension without a call only where it is configured.
+        # A remote provider's dimension is known without a call only if configured.
         is_known = configured.is_local or config.dimension is not None
         if is_known and (configured.model, configured.dimension) == (model, dimension):
             return configured

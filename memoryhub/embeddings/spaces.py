@@ -59,7 +59,7 @@ BULK_DELAY_SECONDS: Final = 30.0
 
 log = logging.getLogger(__name__)
 
-# How calls to a remote embedder are named in the ledger.
+# Operations of the ledger for calls to remote embedders.
 EMBED_TEXTS = "embed"
 EMBED_QUERY = "embed_query"
 CALIBRATE = "calibrate"
@@ -70,7 +70,7 @@ RECALIBRATION_GROWTH = 10
 """Growth of the number of texts that triggers another calibration."""
 
 
-# All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
+# Stores all vectors of one response. The digest detects texts that changed after they were sent.
 STORE_VECTORS = """
 UPDATE {table} AS found SET vector = embedded.vector::halfvec
 FROM unnest(%(owners)s::uuid[], %(digests)s::bytea[], %(vectors)s::text[]) AS embedded (owner, digest, vector)
@@ -107,7 +107,7 @@ def active_space() -> EmbeddingSpace:
     space = SPACES.first(Q(state=state))
     if space is None:
         space_of_provider(embedding_provider(), state)
-        space = EmbeddingSpace.objects.get(state=state)  # another process may have been quicker
+        space = EmbeddingSpace.objects.get(state=state)  # another process may have created it
     return space
 
 
@@ -334,7 +334,7 @@ def store_vectors(
 
 Progress = Callable[[int], None]
 
-# One actor's words, which are the same in every space; the vector comes later. `columns` are a model's own.
+# Copies one actor's words, which are the same in every space; vectors follow later. `columns` depend on the model.
 COPY_WORDS = """
 INSERT INTO {table} ({columns}, space_id)
 SELECT {columns}, %(target)s FROM {table} AS source
@@ -398,7 +398,7 @@ def remove_retired(*, batch_size: int) -> int:
     """Delete the vectors of retired spaces, some at a time; return how many."""
     removed = 0
     for space in EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.RETIRED):
-        # The space's own row stays: a writer that still knows it as active must not break on its key.
+        # Keep the space's row: a writer that still considers it active refers to it.
         for model in index_models():
             while pks := list(model.objects.filter(space=space).values_list("pk", flat=True)[:batch_size]):
                 removed += model.objects.filter(pk__in=pks).delete()[0]

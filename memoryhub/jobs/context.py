@@ -115,7 +115,7 @@ def renew_lease(job: JobContext) -> Iterator[None]:
                 try:
                     if not job.renew():
                         return
-                except DatabaseError:  # the next one may get through; if none does, the lease runs out
+                except DatabaseError:  # the next renewal may succeed; otherwise the lease expires
                     connection.close()
         finally:
             connection.close()

@@ -37,7 +37,7 @@ def run(offered: Offer, worker: UUID) -> None:
         if job is not None:
             _work(job, kind.run)
     except UnknownKind as error:
-        # The job was removed from the registry while some were queued. They stay queued, as it may come back.
+        # The job's kind is not registered. Its jobs stay queued, as a later release may register it again.
         log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
     except DatabaseError as error:
         log.warning("database away", extra={"job": str(offered.job_id), "error": type(error).__name__})

@@ -31,7 +31,9 @@ class Job(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     kind = models.CharField(max_length=64)
-    key = models.CharField(max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number.")
+    key = models.CharField(
+        max_length=255, blank=True, help_text="At most one job per key waits and one runs; empty: any number."
+    )
     payload = models.JSONField(default=dict, blank=True)
     order = models.JSONField(null=True, blank=True, help_text="The caller that ordered it; empty: the server.")
     lane = models.CharField(max_length=64, db_default="", help_text="Caller or user by whom jobs take turns.")
@@ -43,7 +45,7 @@ class Job(models.Model):
     lease_until = models.DateTimeField(null=True, blank=True)
     worker = models.UUIDField(null=True, blank=True, help_text="The worker that runs it.")
     error = models.TextField(blank=True)
-    cursor = models.JSONField(null=True, blank=True, help_text="Where long work goes on after a break.")
+    cursor = models.JSONField(null=True, blank=True, help_text="Where long work continues after an interruption.")
     progress_done = models.PositiveBigIntegerField(null=True, blank=True)
     progress_total = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
@@ -78,7 +80,7 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["lane", "due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
-            # Done jobs are many, and never counted.
+            # Excludes done jobs, which are many and are never counted.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),
             models.Index(
                 fields=["actor", "kind", "key"], name="job_waiting_by_key", condition=Q(state=State.QUEUED) & ~Q(key="")

@@ -1,10 +1,10 @@
--- The statements by which jobs move; `memoryhub.db.queries` loads them. Leases and due times follow the database's clock,
--- the one all workers share.
+-- Statements of the job queue; `memoryhub.db.queries` loads them. Leases and due times use the database's clock, which
+-- all workers share.
 
 -- name: join
--- Whoever joins a job that waits shares this lock until their transaction ends, and whoever claims it takes it alone: so
--- no worker begins a job before the changes that joined it can be seen. The server serves those who wait for a lock in
--- turn: a claim waits for those who joined before it, and those who come later wait for the claim, which is short.
+-- A transaction that joins a waiting job holds this lock in shared mode until it ends; a claim takes it exclusively. So
+-- no worker starts a job before the changes that joined it are visible. The lock queue is fair: a claim waits for
+-- earlier joins only, and later joins wait for the claim, which is short.
 SELECT pg_advisory_xact_lock_shared(
     hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, %(kind)s, %(key)s), 0)
 )
@@ -30,16 +30,16 @@ WITH waiting AS (
 SELECT id FROM fresh UNION ALL SELECT id FROM waiting
 
 -- name: enqueue_for_actor
--- Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time.
--- Returns no row where another transaction was quicker; the caller asks again.
+-- Enqueues a job in the transaction of the change that causes it, unless one with its key is waiting. Returns no row if
+-- a concurrent transaction inserted one; the caller repeats the statement.
 {enqueue_unless_waiting} AND actor_id = %(actor)s {enqueue_fresh}
 
 -- name: enqueue_for_nobody
--- The same without an actor: one comparison that also fits NULL would find no index.
+-- The same without an actor; a comparison that also matches NULL could not use the index.
 {enqueue_unless_waiting} AND actor_id IS NULL {enqueue_fresh}
 
 -- name: join_all
--- The same for several of one actor, each with a key of its own; the locks are taken in one order by everybody.
+-- The same for several jobs of one actor with different keys; locks are always taken in the same order.
 SELECT pg_advisory_xact_lock_shared(lock) FROM (
     SELECT hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, kind, key), 0) AS lock
     FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS wanted (kind, key) ORDER BY 1
@@ -101,15 +101,14 @@ RETURNING job.id, job.kind, job.due_at, CASE WHEN job.key <> ''
     THEN hashtextextended(concat_ws(':', 'memoryhub_job', job.actor_id, job.kind, job.key), 0) END
 
 -- name: offer_one
--- One job by its id, with the lock of its key.
+-- A job by id, with the lock of its key.
 SELECT kind, CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
 FROM memoryhub_job WHERE id = %(id)s AND state = 'queued'
 
 -- name: claim
--- Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
--- was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
--- the disk: where a crash undoes a claim, its worker finds the job to be nobody's, or another's. An offer is good
--- as long as the job is due when it said: what was put off, or offered anew, since then is another's.
+-- Claims a queued job; the attempt is counted from here. The state is compared after the row was found, as the planner
+-- would otherwise read all queued jobs. Asynchronous commit: if a crash undoes the claim, the worker's fence fails.
+-- An offer is valid while the job's due time is unchanged; a postponed or newly offered job belongs to another worker.
 WITH free AS MATERIALIZED (
     SELECT id, state, due_at FROM memoryhub_job
     WHERE id = %(id)s AND set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
@@ -124,7 +123,7 @@ WHERE job.id = free.id AND free.state = 'queued'
 RETURNING job.id, job.actor_id, job.key, job.payload, job."order", job.attempts, job.cursor
 
 -- name: serialize_claims
--- One claim of a bounded kind at a time, so that each counts the one before it.
+-- Serializes claims of a kind with a limit, so that each counts the one before it.
 SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))
 
 -- name: count_running
@@ -134,14 +133,14 @@ SELECT count(*) FROM memoryhub_job WHERE kind = %(kind)s AND state = 'running'
 UPDATE memoryhub_job SET due_at = now() + %(seconds)s * interval '1 second' WHERE id = %(id)s AND state = 'queued'
 
 -- name: renew
--- The rest is allowed to whoever still holds the job: the same worker, in the same attempt. Only a job that runs has
--- a lease.
+-- The statements from here on require that the job is still held: the same worker, in the same attempt. Only running
+-- jobs have a lease.
 UPDATE memoryhub_job SET lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 RETURNING id
 
 -- name: lock_actor
--- Taken before the job's row, as by every other write: an erasure takes the actor first, too.
+-- Locked before the job's row, as in every write, including erasure.
 SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE
 
 -- name: fence
@@ -160,12 +159,12 @@ WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_u
 RETURNING id
 
 -- name: finish_locked
--- The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
+-- The same after `fence`, which holds the row lock, so the job cannot have been claimed by another worker.
 UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
 WHERE id = %(id)s
 
 -- name: release
--- `attempts` as it was read: a job that somebody took over meanwhile is left alone.
+-- `attempts` as read before: a job that was claimed again since is not changed.
 UPDATE memoryhub_job
 SET state = %(state)s, excused = excused + %(excused)s,
     excused_since = CASE WHEN %(excused)s > 0 THEN coalesce(excused_since, clock_timestamp()) END,
@@ -180,7 +179,7 @@ WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_u
 FOR UPDATE
 
 -- name: overdue
--- Jobs whose lease ran out: nobody works on them any more, or somebody who must not finish.
+-- Jobs with an expired lease; a worker that still runs one can no longer finish it.
 SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE state = 'running' AND lease_until < clock_timestamp()
 ORDER BY lease_until LIMIT 200
@@ -196,7 +195,7 @@ INSERT INTO memoryhub_worker (id, host, pid, started_at, seen_at) VALUES (%(id)s
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
 
 -- name: insert_schedule
--- A schedule's row is made by whoever looks at it first.
+-- The first process to check a schedule inserts its row.
 INSERT INTO memoryhub_schedulestate (name, next_at) VALUES (%(name)s, %(next_at)s) ON CONFLICT (name) DO NOTHING
 
 -- name: lock_schedules

@@ -80,9 +80,9 @@ class JobsStatus:
             words = ngettext("%(count)d worker, %(health)s:", "%(count)d workers, %(health)s:", self.workers)
             workers = words % {"count": self.workers, "health": HEALTH_LABELS[self.health]}
         elif self.last_seen_at is None:
-            workers = gettext("No worker is there (none was ever seen); the background may be down:")
+            workers = gettext("No worker is running (none was ever seen); the background may be down:")
         else:
-            words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
+            words = gettext("No worker is running (the last was seen at %(time)s); the background may be down:")
             workers = words % {"time": date_format(timezone.localtime(self.last_seen_at), "DATETIME_FORMAT")}
         counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.")
         return f"{workers} {counts % {state.value: self.jobs.get(state, 0) for state in State}}"
@@ -93,7 +93,7 @@ class JobsStatus:
         if self.health is QueueHealth.DOWN:
             return gettext(
                 "Start the workers with “manage.py serve” (all in one) or “manage.py run_worker” (workers alone). "
-                "Nothing is lost meanwhile: what waits is done once they are there."
+                "Nothing is lost: queued jobs run once workers are running."
             )
         if self.health is QueueHealth.BEHIND:
             minutes = int(self.waited.total_seconds() // 60)
@@ -135,7 +135,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         disk.add_metric([], space.free_mb << 20)
     replaced = GaugeMetricFamily("memoryhub_web_replaced", "Web processes replaced since the start.")
     replaced.add_metric([], _replaced())
-    # Reported during an outage too, as the disk is; the other metrics are absent then.
+    # Reported during an outage too, like disk space; other metrics are absent then.
     up = GaugeMetricFamily("memoryhub_database_up", "Whether the database answers.", value=state is not None)
     if state is not None:
         for job_state in State:

@@ -44,7 +44,7 @@ class EventDecoder:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         self._rest += chunk
-        if b"\n" not in chunk:  # a line without end must not be searched again with every piece
+        if b"\n" not in chunk:  # do not search an unfinished line again with every chunk
             return
         *lines, rest = self._rest.replace(b"\r\n", b"\n").split(b"\n")
         self._rest = rest
@@ -63,7 +63,7 @@ class EventDecoder:
             self._name = value
         elif name == "data":
             self._data.append(value)
-        return None  # a comment, or a field that we do not use
+        return None  # a comment, or an unused field
 
 
 class Stop(Enum):
@@ -148,7 +148,7 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
             raise BadAnswer(message, code="truncated", permanent=True)
         raise TruncatedAnswer(message, partial=_completion(draft, request, model, None))
     calls = bool(request.tools) and draft.calls
-    # Some compatible servers say that they are done where they call.
+    # Some compatible servers report `stop` for tool calls.
     if draft.stop is not Stop.FINISHED and not (calls and draft.stop is Stop.CALLS):
         raise BadAnswer("The provider's answer is not finished.", code="unfinished")
     text = "".join(draft.pieces)
@@ -255,7 +255,7 @@ def is_strict(shape: Any) -> bool:
 def parse_document(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the JSON document in an answer. Raises BadAnswer where it is none, or does not fit the schema."""
     stripped = text.strip()
-    # Servers without structured output like to put a Markdown fence around JSON.
+    # Servers without structured output often wrap JSON in a Markdown fence.
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
         stripped = stripped[stripped.index("\n") : -3]
     try:

@@ -59,7 +59,7 @@ class AnthropicProvider(RemoteProvider):
     def _client(self) -> anthropic.AsyncAnthropic:
         http = anthropic.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
         return anthropic.AsyncAnthropic(
-            api_key=self._config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
+            api_key=self._config.api_key or "none",  # required by the SDK; servers without keys ignore it
             base_url=(self._config.base_url or DEFAULT_BASE_URL).removesuffix("/v1"),  # the SDK adds it
             max_retries=0,
             http_client=http,

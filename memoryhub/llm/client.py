@@ -88,7 +88,7 @@ class NoneProvider(LLMProvider):
     async def stream(
         self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
     ) -> AsyncIterator[Delta | Completion]:
-        if self.name:  # a generator, whatever it does
+        if self.name:  # a generator, whichever provider
             self.probe()
         yield Delta("")
 
@@ -142,7 +142,7 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
                 is_over = True
                 await run_in_thread(meter.stop, None)
             yield piece
-    except BaseException as error:  # also where the caller goes away: the generator is closed
+    except BaseException as error:  # also when the caller disconnects and the generator is closed
         if not is_over:
             await run_in_thread(meter.stop, error)
         raise
@@ -233,11 +233,11 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     messages = len(request.messages)
     estimated = counter.factors.per_request + messages * counter.factors.per_message
     for text in request.texts():
-        raw = raw_counts(text)  # once, for a long text is not kept
+        raw = raw_counts(text)  # once, as counts of long texts are not cached
         estimated += counter.scaled(raw)
         by_script.update(raw.by_script)
     estimated += IMAGE_TOKENS * sum(map(is_image, request.blocks))
-    # Then the provider counts text only, as we do: no image, no tool, no schema.
+    # Only such requests calibrate: without images, tools or schema, the provider counts text alone, as we do.
     is_asked_plainly = request.json_schema is None and not request.tools
     is_plain = is_asked_plainly and all(block.get("type") == "text" for block in request.blocks)
     return Size(estimated, by_script, messages, is_plain)
@@ -255,7 +255,7 @@ def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:
     """Return the counter for the model that answers an operation; no network, and a statement a minute at most."""
     try:
         return counter_of(llm_provider(), operation)
-    except ProviderError:  # it cannot be built; what its model counts like is known all the same
+    except ProviderError:  # the provider cannot be built, but its model's factors are known
         return counter_for(settings.LLM.counted_as(operation))
 
 

@@ -21,12 +21,12 @@ class OpenAIProvider(RemoteProvider):
     name: ClassVar[str] = "openai"
     sdk: ClassVar[ModuleType] = openai
     form: ClassVar[Form] = "openai"
-    requires_final_event: ClassVar[bool] = False  # servers of others forget it
+    requires_final_event: ClassVar[bool] = False  # other vendors' servers omit it
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
         return openai.AsyncOpenAI(
-            api_key=self._config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
+            api_key=self._config.api_key or "none",  # required by the SDK; servers without keys ignore it
             base_url=self._config.base_url or DEFAULT_BASE_URL,
             max_retries=0,
             http_client=http,
@@ -58,7 +58,7 @@ class OpenAIProvider(RemoteProvider):
                 }
                 for tool in request.tools
             ]
-        # Servers of others know the old name only; OpenAI's reasoning models refuse it.
+        # Other vendors' servers know only the old name, which OpenAI's reasoning models refuse.
         size = "max_tokens" if self._config.base_url else "max_completion_tokens"
         question[size] = request.max_output_tokens
         reasons = not self._config.base_url and model.startswith(REASONING_FAMILIES) and "chat" not in model
@@ -88,7 +88,7 @@ class OpenAIProvider(RemoteProvider):
         draft.model = content.get("model") or draft.model
         choice = value_at(content, "choices", 0)
         draft.stop = _stop(choice) or draft.stop
-        # A refusal comes beside the text and with an ordinary finish reason; its words are not kept.
+        # A refusal is a separate field with an ordinary finish reason; its text is not stored.
         draft.refused = draft.refused or bool(value_at(choice, "delta", "refusal"))
         _take_usage(draft, content.get("usage"))
         return _take_message(draft, value_at(choice, "delta"))

@@ -58,7 +58,7 @@ def translate_sdk_errors(sdk: Any) -> Iterator[None]:
         raise ProviderTimeout("The provider did not answer in time.", code="timeout") from None
     except (sdk.APIConnectionError, httpx2.TransportError):
         raise ProviderUnavailable("The connection to the provider failed.", code="connection") from None
-    # Of whatever else the SDK raises its root is caught, which each vendor names after itself.
+    # Any other error of the SDK is caught by its base class, which each vendor names differently.
     except (sdk.APIError.__base__, httpx2.HTTPError, httpx2.InvalidURL) as error:
         kind = type(error).__name__
         raise ProviderUnavailable(f"The call to the provider failed with {kind}.", code="sdk_error") from None
@@ -123,11 +123,11 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
             continue
         if 0 <= seconds < float("inf"):
             return min(seconds, MAX_RETRY_AFTER_SECONDS)
-    try:  # a date is compared with the answer's own, so that our clock need not be right
+    try:  # relative to the response's own `Date`, so that our clock does not matter
         until = parsedate_to_datetime(headers.get("retry-after", ""))
         sent_at = parsedate_to_datetime(headers.get("date", ""))
         seconds = (until - sent_at).total_seconds()
-    except (TypeError, ValueError):  # not dates, or one with a zone and one without
+    except (TypeError, ValueError):  # not dates, or only one of them has a zone
         return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
@@ -369,7 +369,7 @@ def run(answer: Coroutine[Any, Any, Result]) -> Result:
     try:
         return loop.run_until_complete(task)
     finally:
-        if task.cancel():  # something else ended the wait, such as a signal
+        if task.cancel():  # the wait ended otherwise, such as by a signal
             loop.run_until_complete(asyncio.wait({task}))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

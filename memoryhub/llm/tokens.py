@@ -47,7 +47,7 @@ MIN_CODE_SYMBOL_SHARE = 0.12
 # vertical and full-width forms, and the supplementary ideographic planes (Unicode 16, Blocks.txt).
 _CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
 _CJK += "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
-# Up to U+024F, Latin Extended Additional, general punctuation, currency: what Western prose is written with.
+# Up to U+024F, Latin Extended Additional, general punctuation, currency: the characters of Western prose.
 _LATIN = "\u0000-\u024f\u1e00-\u1eff\u2000-\u206f\u20a0-\u20cf\u2100-\u214f"
 
 _cjk = re.compile(f"[{_CJK}]")
@@ -200,7 +200,7 @@ def factors_for(model: str | None) -> Factors:
     `anthropic/claude-x` and `claude-x` are the same; None means that no model is configured.
     """
     if model is None:
-        return UNKNOWN_MODEL  # the context goes to a model we cannot see
+        return UNKNOWN_MODEL  # the context is sent to a model unknown to us
     name = model.strip().lower().rsplit("/", 1)[-1]
     prefixes = [prefix for prefix in FACTORS_BY_PREFIX if name.startswith(prefix)]
     return FACTORS_BY_PREFIX[max(prefixes, key=len)] if prefixes else UNKNOWN_MODEL
@@ -249,7 +249,7 @@ def _build() -> tiktoken.Encoding:
         mergeable_ranks=parse_ranks(verified(read_compressed())),
         special_tokens=SPECIAL_TOKENS,
     )
-    # tiktoken's core has a copy of its own; this one, 28 MB, would serve pickling alone.
+    # tiktoken's core has its own copy; this one (28 MB) is used for pickling only.
     encoding._mergeable_ranks = {}
     return encoding
 
@@ -377,7 +377,7 @@ def _raw_counts(text: str) -> RawCounts:
     whole = count_raw(text) if len(pieces) > 1 else 0
     by_script: dict[Script, int] = dict.fromkeys(SCRIPTS, 0)
     if len(pieces) > MAX_PIECES:
-        # Each cut makes about a token more, so the shares of so many come to no less than one by one.
+        # Each cut adds about one token, so these shares are an upper bound of counting piece by piece.
         sizes, cuts = script_sizes(text)
         weights = {script: size * BYTES_OF_LETTER[script] for script, size in sizes.items()}
         upper_bound, total = whole + cuts, sum(weights.values())

@@ -50,7 +50,7 @@ class McpApplication:
             headers = dict(scope["headers"])
             _check_hosts(headers)
             if settings.SECURE_SSL_REDIRECT and scope["scheme"] != "https":
-                # No redirect, as pages get: clients would go on sending the key in the clear.
+                # No redirect to HTTPS as for pages: clients would keep sending the key unencrypted.
                 raise Refused(403, "https_required", "This server answers MCP over https only.")
             if scope["method"] != "POST":
                 raise Refused(405, "method_not_allowed", "MCP requests are POSTs; there are no streams.")
@@ -66,7 +66,7 @@ class McpApplication:
         from memoryhub.mcp.server import address_of_request
 
         headers = dict(scope["headers"])
-        # The first request of the older protocol's handshake is the only one without either header.
+        # Only the first request of the older protocol's handshake has neither header.
         session = None if SESSION in headers or VERSION in headers else uuid4().hex
 
         async def with_session(message: Message) -> None:

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
             model_name="embeddingspace",
             name="calibration",
             field=models.JSONField(
-                blank=True, default=dict, help_text="What was measured of its cosines, by script; empty: not yet."
+                blank=True, default=dict, help_text="Measured cosines, by script; empty: not yet."
             ),
         ),
     ]

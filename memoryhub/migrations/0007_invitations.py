@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             name='Invitation',
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('email', models.EmailField(help_text='Whom it is for. Nothing is sent: hand the link over yourself.', max_length=254)),
+                ('email', models.EmailField(help_text="The invited person's address. Nothing is sent: give them the link yourself.", max_length=254)),
                 ('role', models.CharField(max_length=150)),
                 ('digest', models.CharField(editable=False, max_length=64, unique=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),

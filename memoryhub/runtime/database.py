@@ -11,7 +11,7 @@ from psycopg.pq import Conninfo
 from memoryhub.env import Environment, EnvironmentProblem
 from memoryhub.runtime.postgres import EmbeddedCluster
 
-POOL_WAIT_SECONDS = 10.0  # the pool serves whoever waits longest; more than this, and clients have given up
+POOL_WAIT_SECONDS = 10.0  # the pool serves in order of waiting; after this time, clients have given up
 OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
 
 
@@ -22,7 +22,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
     name a closed port, and `memoryhub.tenancy.policies` and `/readyz` say what to do.
     """
     base = _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)
-    # A server that went away without a word must keep nobody waiting; what a URL says goes before.
+    # Detect a server that disappeared without closing connections. Options of the URL override these.
     options: dict[str, object] = {
         "application_name": f"memoryhub-{environment.process}",
         "connect_timeout": 5,
@@ -42,7 +42,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
     return {
         **base,
         "ENGINE": "django.db.backends.postgresql",
-        # A pool keeps connections itself; Django refuses both at once.
+        # Django refuses persistent connections with a pool.
         "CONN_MAX_AGE": 0 if environment.is_web else 600,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options,
@@ -50,7 +50,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
 
 
 def _external(url: str) -> dict[str, Any]:
-    # Never quoted: it holds a password, of which a wrong URL may have any part anywhere.
+    # Errors never quote the URL: in a malformed one, any part may be the password.
     try:
         parts = urlsplit(url)
         is_usable = parts.port != 0 and parts.scheme in {"postgres", "postgresql"}

@@ -28,17 +28,17 @@ from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, listen, wait_until
 
 LOCK = "serve.lock"
-WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
+WATCH_SECONDS = 0.5  # interval of checks for a dead postmaster; a child's death interrupts the wait
 HEALTH_SECONDS = 120
-GRACE_SECONDS = 15  # longer than the web server's own, and than a worker drains
+GRACE_SECONDS = 15  # longer than the web server's own grace and a worker's draining
 METRICS = "metrics"
-HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program writes that it lives
+HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # number of the descriptor for heartbeat bytes
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
 STOP_SECONDS = 90
-POSTGRES_PAUSE_SECONDS = 5.0  # on a full disk it fails again and again until there is room; nobody waits long then
+POSTGRES_PAUSE_SECONDS = 5.0  # on a full disk each start fails; short, so that service resumes soon
 HEALTHY_AFTER_SECONDS = 30
-MAX_FAILED_STARTS = 3  # a web server that never answered and died so often will not get better
+MAX_FAILED_STARTS = 3  # give up on a web server that died so often without ever answering
 EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
 
 Say = Callable[[str], None]
@@ -70,13 +70,13 @@ class Program:
         return [sys.executable, *self.arguments.format(workers=environment.workers).split()]
 
 
-# glibc raises its threshold for blocks of their own to the largest freed, and keeps an arena per thread: a few
-# bodies of 9 MB doubled the process for good.
+# By default glibc raises its mmap threshold to the largest freed block and keeps an arena per thread: a few bodies of
+# 9 MB doubled the process's memory permanently.
 MALLOC_SETTINGS = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "262144", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 PROGRAMS = (
     Program(name="web", arguments="-m memoryhub.web", environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS}),
-    # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.
+    # It restarts its worker processes itself. While it is down no jobs run, so restart delays are short.
     Program(
         name="worker",
         arguments="manage.py run_worker --workers {workers}",
@@ -106,7 +106,7 @@ class Child:
         self.program = program
         self.command = program.command(environment)
         self.environment = {**child_environment(environment), **program.environment}
-        # Of the web server alone: workers serve no metrics, and where they run by themselves there is no such folder.
+        # For the web server only: workers serve no metrics, and without a web server the folder does not exist.
         if environment.shared_folder and program.name == "web":
             self.environment["PROMETHEUS_MULTIPROC_DIR"] = str(environment.shared_folder / METRICS)
         self.process: subprocess.Popen[bytes] | None = None
@@ -232,8 +232,6 @@ class Supervisor:
             lock.note("")
             lock.release()
 
-    # Starting
-
     def _prepare(self) -> None:
         if self.cluster:
             self.say(f"Starting PostgreSQL in {self.environment.data_dir} …")
@@ -244,8 +242,8 @@ class Supervisor:
             place = f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
         self.say(f"The data lies in {place}.")
         if not self.serves_web:
-            return  # whoever serves the web brings the tables up to date; two at once would collide
-        # What former processes of the web server shared is deleted: metrics count from the start.
+            return  # only the web server's supervisor migrates; two at once would conflict
+        # Delete files of former web processes, so that metrics start at zero.
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)
         if self.environment.shared_folder:
             private_folder(private_folder(self.environment.shared_folder) / METRICS)
@@ -286,8 +284,6 @@ class Supervisor:
         where = f"open {web_url(self.environment)}/admin/" if self.serves_web else "workers only"
         self.say(f"memoryhub is ready: {where} (Ctrl-C ends it).")
 
-    # Keeping alive
-
     def _keep_alive(self) -> None:
         if self.cluster and not self.cluster.is_alive():
             self._revive_postgres(self.cluster)
@@ -315,13 +311,11 @@ class Supervisor:
         if cluster.connection() != before:
             self._end_children()
 
-    # Ending
-
     def _end_children(self) -> None:
         running = [child.process for child in self.children if child.process is not None]
         for process in running:
             terminate(process)
-        deadline = time.monotonic() + GRACE_SECONDS  # one for all: they were told at the same time
+        deadline = time.monotonic() + GRACE_SECONDS  # shared: all received SIGTERM at the same time
         for process in running:
             terminate_or_kill(process, self.wakeups, deadline=deadline)
         for child in self.children:
@@ -367,7 +361,7 @@ def terminate_or_kill(process: subprocess.Popen[bytes], wakeups: Wakeups, *, dea
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill all processes left in the session of a process."""
-    with suppress(ProcessLookupError, PermissionError):  # nobody left; macOS says so by EPERM
+    with suppress(ProcessLookupError, PermissionError):  # no process left; EPERM on macOS
         os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -396,7 +390,7 @@ def web_url(environment: Environment) -> str:
 
 def is_healthy(environment: Environment) -> bool:
     address = EVERY_INTERFACE.get(environment.host, environment.host)
-    name = environment.allowed_hosts[0].lstrip(".")  # another one would be refused, and logged as if it were an attack
+    name = environment.allowed_hosts[0].lstrip(".")  # any other host would be refused and logged as an attack
     connection = http.client.HTTPConnection(address, environment.port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost" if name == "*" else name})

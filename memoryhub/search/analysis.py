@@ -90,7 +90,7 @@ _ACCENT: Final = re.compile("[\u0300-\u036f]+")
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{KATAKANA}]{{2}})ー(?![{KATAKANA}])")
-# The look-ahead spares ASCII characters the comparison with hundreds of ranges of marks.
+# The look-ahead skips hundreds of ranges of marks for ASCII characters.
 _RUN: Final = re.compile(f"([{UNSPACED}]+)|((?:[a-z0-9]++|(?![\\x00-\\x7f])(?:[^\\W_{UNSPACED}]|[{_MARKS}]))+)")
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _COMPOUND: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")

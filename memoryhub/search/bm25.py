@@ -126,7 +126,7 @@ def document_weights(terms: Counter[str], length: float | None = None) -> dict[i
     """
     norm = ((text_length(terms) if length is None else length) / PIVOT_LENGTH) ** LENGTH_EXPONENT
     heaviest = terms.most_common()[:MAX_DOCUMENT_TERMS]
-    # In a collision of ids the greater weight remains.
+    # On a collision of ids, keep the greater weight.
     return {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
 
 

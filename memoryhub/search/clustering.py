@@ -41,7 +41,7 @@ class TableBusy(Exception):
     """The table could not be locked within MAX_BUSY_SECONDS."""
 
 
-# New owners by time of creation, with the number of their actors.
+# Owners since a time, with the number of their actors.
 PENDING: Final = """
 WITH pending AS (
     SELECT id, actor_id FROM {owners} WHERE id > %(since)s AND id <= %(now)s ORDER BY id LIMIT %(limit)s
@@ -179,7 +179,7 @@ class Clustering:
 
     def _lock(self) -> None:
         with connection.cursor() as cursor:
-            # Checks of foreign keys may wait for a transaction that waits for this table. A lost commit is repeated.
+            # A short lock_timeout avoids deadlocks with foreign-key checks. A commit lost in a crash is repeated.
             cursor.execute(
                 "SELECT set_config('lock_timeout', '50ms', true), set_config('synchronous_commit', 'off', true)"
             )
@@ -188,7 +188,7 @@ class Clustering:
     def _move_locked(self, state: ClusteringState) -> int:
         current = self._states().get()
         if (current.since, current.until) != (state.since, state.until):
-            return 0  # another run has finished the slice
+            return 0  # another run has completed this slice
         with connection.cursor() as cursor:
             cursor.execute(self.move, self._values(current))
             last = cursor.fetchone()

@@ -53,7 +53,7 @@ def unit_vector(vector: Sequence[float], *, dimension: int) -> list[float]:
         raise UnusableVector(f"A vector of this space has {dimension} numbers, not {numbers.size}.")
     if not np.isfinite(numbers).all():
         raise UnusableVector("A vector holds finite numbers only.")
-    scaled = numbers / (np.abs(numbers).max() or 1.0)  # first, so that no square leaves the range of floats
+    scaled = numbers / (np.abs(numbers).max() or 1.0)  # before squaring, which could overflow
     unit: list[float] = (scaled / (np.linalg.norm(scaled) or 1.0)).tolist()
     return unit
 
@@ -77,7 +77,7 @@ def weights_of(stored: str) -> dict[int, float]:
 
 TERM_BATCH_SIZE: Final = 5_000
 
-# Commits without waiting for the disk, as counts may get lost.
+# Asynchronous commit: losing counts in a crash is acceptable.
 ADD_COUNTS: Final = """
 INSERT INTO memoryhub_termstatistic AS known (term, documents)
 SELECT added.term, added.documents

@@ -27,7 +27,7 @@ SAMPLE_SIZE = 1_000
 RECOUNT_RATIO = 1.1
 """Ratio by which the number of an actor's texts must change for a recount."""
 
-# Rows written meanwhile have the current version.
+# Rows written during the run have the current version.
 STORE_WORDS = """
 UPDATE {table} AS found SET words = analysed.words::sparsevec, length = analysed.length, words_version = %(version)s
 FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[], %(lengths)s::int[])
@@ -147,7 +147,7 @@ def count_terms(actor_id: UUID, texts: int) -> None:
     """Estimate and store the frequent terms of an actor's `texts` from a random sample."""
     sampled = [terms for model in index_models() for terms in _sample(model, actor_id, SAMPLE_SIZE / texts)]
     if not sampled:
-        return  # erased meanwhile
+        return  # erased concurrently
     counts = sorted({TermStatistic.CORPUS: texts, **frequent_terms(sampled, documents=texts)}.items())
     terms, numbers = map(list, zip(*counts, strict=True))
     FrequentTerms.objects.update_or_create(actor_id=actor_id, defaults={"terms": terms, "counts": numbers})

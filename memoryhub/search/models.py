@@ -63,12 +63,10 @@ class EmbeddingSpace(models.Model):
     model = models.CharField(max_length=255)
     dimension = models.PositiveIntegerField()
     state = models.CharField(max_length=8, choices=State.choices, default=State.FILLING)
-    cosine_low = models.FloatField(help_text="The cosine of two texts that have nothing in common.")
+    cosine_low = models.FloatField(help_text="The cosine of two unrelated texts.")
     cosine_high = models.FloatField(help_text="The cosine of a text and its paraphrase.")
     vector_weight = models.FloatField(help_text="The relevance of a perfect cosine without any shared word, 0 to 1.")
-    calibration = models.JSONField(
-        default=dict, blank=True, help_text="What was measured of its cosines, by script; empty: not yet."
-    )
+    calibration = models.JSONField(default=dict, blank=True, help_text="Measured cosines, by script; empty: not yet.")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -98,7 +98,7 @@ def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> Sea
         UnusableVector: as `build_query`.
     """
     unit = tuple(unit_vector(vector, dimension=space.dimension))
-    # A cosine needs no calibration beyond the space's bounds.
+    # Cosines are calibrated by the space's bounds alone.
     return SearchQuery(
         space_id=space.pk,
         bounds=space.bounds,
@@ -123,7 +123,7 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence,
 
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
-# Materialised: of actors that are new since the last ANALYZE, the planner expects one row, and would count for each.
+# Materialised: for actors newer than the last ANALYZE the planner expects one row, and would repeat the count.
 BEST: Final = """
 , among AS MATERIALIZED (
     SELECT {odds} * power({base} / greatest({base}, count(*)) / {relative_length}, {exponent}) AS odds FROM scored

@@ -38,7 +38,7 @@ class Agent(models.Model):
     related_domains = ArrayField(models.CharField(max_length=255), default=list, blank=True)
     current_project = models.CharField(max_length=255, blank=True)
     fixed_user_id = models.CharField(
-        max_length=255, blank=True, help_text="Owner mode: everything is filed under this one user."
+        max_length=255, blank=True, help_text="Owner mode: everything is stored for this one user."
     )
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the defaults.")
     strategies = models.JSONField(default=dict, blank=True, help_text="Long-term strategies switched off or on.")
@@ -158,7 +158,7 @@ class _WithinActorCollector(Collector):
         return super().related_objects(related_model, related_fields, objs).filter(actor_id=objs[0].actor_id)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        # Rows that were loaded because others refer to them; Django would delete these by their primary keys alone.
+        # Loaded rows of a cascade, which Django would delete by primary key alone.
         data: dict[Any, Any] = self.data
         for model, rows in data.items():
             keys, actor_ids = {row.pk for row in rows}, {row.actor_id for row in rows}
@@ -188,7 +188,7 @@ class OwnedRow(models.Model):
         return collector.delete()
 
     def _do_update(self, base_qs: Any, using: Any, pk_val: Any, values: Any, *more: Any) -> Any:
-        # A row's actor never changes, and a distributed database refuses statements that set the column.
+        # Never set: a row's actor does not change, and a distributed database refuses to update the column.
         changed = [value for value in values if value[0].attname != "actor_id"]
         return super()._do_update(base_qs.filter(actor_id=self.actor_id), using, pk_val, changed, *more)
 

@@ -34,7 +34,7 @@ class Kind(StrEnum):
 KINDS = tuple(Kind)
 
 ACTOR_PLACEHOLDER = "{actorId}"
-# An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
+# An index entry has 2,704 bytes at most; a user id of 255 Japanese characters takes 2,295 when encoded.
 MAX_NAMESPACE_LENGTH = 2_500
 MAX_OWNER_LENGTH = 2_300
 MAX_NAMESPACES = 20
@@ -111,11 +111,11 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
     if match := _PATTERN.search(expanded):
-        message = _("{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is.")
+        message = _("{pattern} has no meaning here: only {actor} is filled in, and a prefix is matched as it is.")
         raise NamespaceError(field, message, pattern=match[0][:50], actor=ACTOR_PLACEHOLDER)
     if not _NAMESPACE.match(expanded):
         message = _(
-            "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, and has no white space."
+            "A namespace is a path such as /facts/{actor}/: it starts and ends with a slash, and has no white space."
         )
         raise NamespaceError(field, message, actor=ACTOR_PLACEHOLDER)
     if len(expanded) > MAX_NAMESPACE_LENGTH:

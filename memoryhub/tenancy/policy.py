@@ -172,9 +172,9 @@ class Policy:
 
     TITLE: Message = ""
     CHECKS: Mapping[str, Check] = {}
-    # Values that a user's client must not change: they decide about trust and prompts.
+    # Values that decide trust and prompts; a user's client must not change them.
     OPERATOR_ONLY: frozenset[str] = frozenset()
-    # Whether users may override the agent's values.
+    # True if users may override the agent's values.
     FOR_USERS: bool = True
     # Recommended ranges, narrower than the allowed ones; `doctor` warns outside them.
     RECOMMENDED: Mapping[str, tuple[float, float]] = {}
@@ -241,8 +241,8 @@ class TrustPolicy(Policy):
         "untrusted_channels": words().described(
             _("Untrusted channels"),
             _(
-                "what comes from these channels, in any case or width of letters, waits for a curator, and is not "
-                "recalled elsewhere"
+                "memories from these channels (in any case or width of letters) wait for a curator, and their "
+                "messages are not recalled elsewhere"
             ),
         ),
         "confidence_floor": number(0, 1).described(
@@ -272,8 +272,8 @@ class ZonePolicy(Policy):
         "time_zone": Check(is_zone, _("the name of a time zone, such as Asia/Tokyo")).described(
             _("Time zone"),
             _(
-                "where days begin and dates are written: in prompts, summaries, contexts, digests, timelines, nights "
-                "and daily caps (these by the agent's)"
+                "for days and dates in prompts, summaries, contexts, digests, timelines, nights and daily caps (for "
+                "caps, the agent's)"
             ),
         )
     }

@@ -78,10 +78,10 @@ def enqueue_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, acto
         raise Forbidden(_("An untrusted key may not undo a decision; a curator can."))
     job = latest_job(batch)
     if job is not None and job.verb == DELETE:
-        raise WrongState(_("What was deleted is gone for good; only an import of an export brings it back."))
+        raise WrongState(_("Deleted memories cannot be restored, except by importing an export."))
     is_undone = job is not None and job.verb == UNDO and job.state not in ENDED_BADLY
     if is_undone or (job is not None and job.state == State.QUEUED):
-        raise WrongState(_("The batch is not applied yet, or it is undone already; look at its state."))
+        raise WrongState(_("The batch is not applied yet, or was undone already; see its state."))
     _enqueue(batch, UNDO, by, reason, now, actor)
 
 
@@ -122,7 +122,7 @@ def count_changed(job: Job, batch: UUID) -> int:
 
 def latest_job(batch: UUID) -> Any:
     """Return the job that applies or undoes a batch, annotated with its `verb`; None for an unknown batch."""
-    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer("payload")  # a batch's ids may be megabytes
+    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer("payload")  # ids may be megabytes
     return rows.annotate(verb=KeyTextTransform("verb", "payload")).order_by("-created_at", "-id").first()
 
 
@@ -130,7 +130,7 @@ def run_batch(job: JobContext) -> None:
     """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
     by = caller_of(job.order or {})
-    # The reason is a person's words, which no job's row holds.
+    # The reason is a person's words, which must not be stored in a job.
     reason = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"]).reason
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])

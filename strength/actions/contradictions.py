@@ -119,7 +119,7 @@ def resolve_extracted(
     space, comparisons = active_space(), dict[int, dict[KnownMemory, bool]]()
     for index, new in enumerate(extracted):
         compared = known_memories(actor, new, space, now=now) if new.kind in COMPARED_KINDS else {}
-        # Writing detects an exact duplicate without a model.
+        # Exact duplicates are detected when writing, without a model.
         if not any(known.text.strip() == new.content and known.state is KnownState.CURRENT for known in compared):
             comparisons[index] = compared
     return _resolve_by_model(actor, extracted, comparisons, retries_bad_answers=retries_bad_answers)
@@ -208,7 +208,7 @@ def known_memories(
     visible = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:
         visible &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project]))
-    # Without a threshold: another language shares no word.
+    # Without a threshold, as texts in another language share no words.
     near = nearest_memories(rejected, query, limit=MAX_NEAREST_REJECTED) + nearest_memories(
         visible, query, limit=MAX_NEAREST
     )
@@ -314,7 +314,7 @@ def write_extracted(
     if not extracted:
         return outcomes
     lock_shared(actor.id)
-    # The known memories and their numbers, in the order of keys, as every writer of several does.
+    # Lock known memories, then their numbers, in the order of keys, as all writers do.
     if keys := {known.memory_id for resolution in resolutions.values() for known in resolution.about}:
         Memory.objects.of([actor.id]).locked(keys)
         lock_numbers(actor.id, keys)
@@ -351,7 +351,7 @@ def _write(
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     contradicted = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
-        if not contradicted:  # deleted since the model was asked, which is a decision against this text too
+        if not contradicted:  # deleted during the call, which is a decision against this text too
             return "blocked"
         repeat_memory(memory=contradicted[0], new=new, by=by, now=now)
         return "known"
@@ -422,7 +422,7 @@ def _apply_comparison(
     if memory is None or memory.version != revision.number or memory.status != Status.PENDING:
         return
     only_uncompared = revision.beside.pop(UNCOMPARED)["alone"]
-    revision.beside.pop(RESEMBLES, None)  # by likeness, while no model had compared it
+    revision.beside.pop(RESEMBLES, None)  # set by likeness, before a model compared the memory
     similar_decision = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
     if similar_decision is not None:
         decision, day = _resembled_decision(similar_decision, actor, now)

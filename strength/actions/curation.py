@@ -258,7 +258,7 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
         return
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
-    # The tombstone of a near duplicate would match the new text as well.
+    # A tombstone of a near-duplicate would also match the new text.
     if is_rewritten and text_likeness(memory.content, before["content"]) < DUPLICATE_THRESHOLD:
         leave_tombstone(
             memory=memory,
@@ -274,13 +274,13 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
 
 def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
     lock_shared(memory.actor_id)
-    # With those that it would end: who locks more than one does it in the order of keys.
+    # Include those that it would invalidate, as locks are taken in the order of keys.
     keys = [memory.pk, *(memory.supersedes or [])]
     locked = Memory.objects.of([memory.actor_id]).locked(keys).get(memory.pk)
     if locked is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     _check_reach(locked, by)
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
@@ -316,7 +316,7 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     check_metadata(memory.metadata)
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
-        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_to", _("valid_to must not be before valid_from."))
     if memory.status == Status.ACTIVE:
         _check_reach(memory, by)
     if memory.status == Status.ACTIVE != former_status:
@@ -350,7 +350,7 @@ def check_transition(memory: Memory, verb: str) -> None:
 def require_version(verb: str, version: int | None) -> None:
     """Raise WrongState for an approval without a version; approvals are bound to the text that was read (SPEC M10)."""
     if verb == "approve" and version is None:
-        raise WrongState(_("The page did not say which version was read; nothing was decided. Reload it."))
+        raise WrongState(_("The request has no version of the text, so nothing was decided. Reload the page."))
 
 
 @transaction.atomic

@@ -114,7 +114,7 @@ def build_draft(
     """
     draft = _draft(actor, new, now)
     if new.embedding is not None and not by.is_trusted:
-        raise MemoryRefused("embedding", _("An untrusted key may not give a vector; the text is embedded here."))
+        raise MemoryRefused("embedding", _("An untrusted key may not send a vector; the server embeds the text."))
     ids = new.source_message_ids
     known = source_messages(actor, ids) if loaded is None else loaded
     messages = [known[key] for key in dict.fromkeys(ids) if key in known]
@@ -146,10 +146,10 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
     domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
     check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
     if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
-        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_to", _("valid_to must not be before valid_from."))
     check_metadata(new.metadata)
     if new.confidence is not None and not 0 <= new.confidence <= 1:
-        raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
+        raise MemoryRefused("confidence", _("A confidence is between 0 and 1."))
     project = new.scope_project if new.scope_project is not None else actor.agent.current_project
     return Memory(
         actor=actor, content=new.content, content_digest=content_digest(new.content),
@@ -218,7 +218,7 @@ def _add_numbers(drafts: Sequence[Draft], now: datetime) -> dict[UUID, dict[str,
     if rows[0][2]:
         begin_clock(actor.pk, policy, now)
     for memory in (draft.memory for draft in drafts):
-        # The memory's `numbers`, which need not be read: it is new.
+        # Sets `memory.numbers` without a query.
         MemoryNumbers(
             memory=memory, actor_id=actor.pk, strength=strengths[memory.pk], mark=marks[memory.pk], began_at=now
         )

@@ -82,7 +82,7 @@ def near_duplicates(
 def _compare_candidates(
     text: Fingerprint, candidates: Sequence[tuple[Memory, Fingerprint]], idf_of_terms: Mapping[int, float]
 ) -> list[tuple[Memory, float]]:
-    # A term that no text has is as rare as the rarest of those compared.
+    # Unknown terms weigh as much as the rarest of those compared.
     weights = {
         term: idf_of_terms[term] for term in text.terms.union(*(text_print.terms for _memory, text_print in candidates))
     }

@@ -115,7 +115,7 @@ def reflect(
     """
     if not is_enabled(actor.agent.strategies, Strategy.REFLECTION):
         return Counter()
-    # Its episodes have the time at which it began, which the cursor must not pass.
+    # Episodes get the start time of their extraction, so the cursor must not pass a running one.
     if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
         raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
     episodes = list(unread_episodes(actor)[:MAX_EPISODES])
@@ -202,7 +202,7 @@ def extract(
     actor, total = run.actor, Counter[Outcome]()
     enabled = enabled_strategies(actor.agent.strategies)
     with step():
-        # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
+        # A disabled strategy passes over messages; enabled later, it starts with new ones (SPEC L2).
         disabled = [strategy for strategy in MESSAGE_STRATEGIES if strategy not in enabled]
         run_query(QUERIES["pass_over_unread"], {"actor_id": actor.id, "strategies": disabled})
     unread = {"actor_id": actor.id, "strategies": list(enabled), "first": first}
@@ -222,7 +222,7 @@ def extract(
         if is_enabled(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)
         elif unread_episodes(actor).exists():
-            # While the strategy is off; enabled later, it begins with what happens then.
+            # A disabled strategy passes over episodes; enabled later, it starts with new ones.
             _move_cursor(actor, until=run.now, after=None, has_passed=True)
     return total
 

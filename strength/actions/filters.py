@@ -66,7 +66,7 @@ def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime
         "numbers__last_accessed_at__lte": selection.used_before,
     }
     rows = rows.filter(**{name: value for name, value in lookups.items() if value})
-    # A channel may be empty, and a strength 0.
+    # Compare with None: an empty channel and a strength of 0 are valid.
     rows = rows.alias(strength_of=STRENGTH_OF_MEMORY)
     exact = {
         "channel": selection.channel,

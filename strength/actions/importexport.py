@@ -138,7 +138,7 @@ def _apply_edit(
 def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], context: ImportContext) -> None:
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
-    if context.by.is_trusted:  # what an untrusted key wrote keeps no trusted text out
+    if context.by.is_trusted:  # an untrusted copy must not prevent a trusted one
         rows = rows.exclude(trust=Trust.UNTRUSTED)
     known = {(namespace, bytes(digest)) for namespace, digest in rows.values_list("namespace", "content_digest")}
     new_memories: list[tuple[LocatedRecord, NewMemory]] = []
@@ -251,7 +251,7 @@ def undo_extracted(
     )
     keys = list(Memory.objects.of([actor.pk]).filter(deletable, locked=False).values_list("pk", flat=True))
     delete_without_tombstones(actor=actor, memory_ids=keys, by=by, reason=reason, now=now)
-    # Without its memory, a cursor would say that a person deleted it.
+    # A cursor without its memory would mean that a person deleted the memory.
     forgotten = [cursor.session_id for cursor in summarised if cursor.memory_id in keys]
     cursors.filter(session_id__in=forgotten, strategy=Strategy.SUMMARY).delete()
     for key, first in shortened.items():
@@ -272,7 +272,7 @@ COLUMNS = {
     "superseded_by": "superseded_by_id", "created_at": "created_at", "updated_at": "updated_at",
 }  # fmt: skip
 CSV_CHUNK_ROWS = 500
-# Spreadsheets run a cell that begins so as a formula, which may send data elsewhere.
+# Spreadsheets evaluate such cells as formulas, which may send data elsewhere.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 BYTE_ORDER_MARK = "\ufeff"
 """Byte order mark; without it spreadsheets decode Japanese wrongly. Python reads it as `utf-8-sig`."""

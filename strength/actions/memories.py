@@ -356,7 +356,7 @@ def supersede_memory(
             olds.append(other)
     written, is_new = write_memory(actor=old.actor, new=_successor(new, olds, at, by), by=by, now=now)
     if written.pk == old.pk:
-        raise MemoryRefused("content", _("The new text says what the memory says already."))
+        raise MemoryRefused("content", _("The new text equals the memory's."))
     ending = [ended for ended in olds if ended.pk != written.pk]
     if written.status == Status.ACTIVE:
         for ended in ending:
@@ -372,10 +372,10 @@ def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
     if not by.is_trusted and old.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not end a trusted memory; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
-        raise WrongState(_("Only a memory that is active and still holds can be superseded."))
-    # Several statements of one moment may replace each other: the former then held for no time at all.
+        raise WrongState(_("Only a memory that is active and still valid can be superseded."))
+    # Equal times are allowed: the superseded memory was then valid for no time.
     if old.valid_from and at < old.valid_from:
-        raise MemoryRefused("valid_from", _("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_from", _("valid_to must not be before valid_from."))
 
 
 def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Principal) -> NewMemory:

@@ -56,7 +56,7 @@ def merge(
         _swap_sides(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_unchanged(proposal, now):
-        raise CannotMerge(_("One of the two was changed since they were compared; the next sleep compares them anew."))
+        raise CannotMerge(_("One of the two was changed since the comparison; the next sleep compares them again."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     undo = _absorb(kept, absorbed, proposal, now)
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ARCHIVED, kept, False
@@ -144,7 +144,7 @@ def _reopen_other_proposals(decided: Merge) -> None:
     withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
     pair = Memory.objects.of([decided.actor_id]).filter(pk__in=[decided.kept_id, decided.absorbed_id])
     versions = dict(pair.values_list("pk", "version"))
-    # Merge and undo changed neither text, but each made a new version.
+    # Merge and undo kept both texts, but each created a version.
     former = {decided.kept_id: versions[decided.kept_id] - 1, decided.absorbed_id: versions[decided.absorbed_id] - 2}
     open_ = others.filter(state=MergeState.PROPOSED)
     for memory_id, version in former.items():
@@ -161,7 +161,7 @@ def undo_merge(
     Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
     its text by now.
     """
-    with raise_if_duplicate(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
+    with raise_if_duplicate(CannotMerge(_("Another memory has since been written with the text of the absorbed one."))):
         proposal = _lock_proposal(proposal, MergeState.MERGED, by)
         kept, absorbed = _lock_pair(proposal)
         undo = proposal.undo
@@ -169,7 +169,7 @@ def undo_merge(
             raise CannotMerge(_("The merged memory was changed since; restore it by hand."))
         tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
         if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
-            raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
+            raise CannotMerge(_("A person has rejected the text of the absorbed memory; it stays archived."))
         before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
         _restore_numbers(kept, undo, now)
         _restore_perspectives(kept, undo)
@@ -259,7 +259,7 @@ def _remaining_share(kept: Memory, undo: dict[str, Any]) -> float:
 
 def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
     row, policy = kept.numbers, effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    # The gain has faded since, like the rest. A strength that somebody has set since stays.
+    # The gain has decayed like the rest. A strength that was set since is kept.
     share = _remaining_share(kept, undo)
     remaining = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
     removed = {
@@ -362,7 +362,7 @@ def check_mergeable(one: Memory, other: Memory) -> None:
     if not one.status == other.status == Status.ACTIVE:
         raise WrongState(_("Only active memories can be merged."))
     if any(getattr(one, name) != getattr(other, name) for name in SAME_SCOPE):
-        raise WrongState(_("Their scope, or the time in which they hold, is not the same."))
+        raise WrongState(_("They differ in scope or validity."))
 
 
 @transaction.atomic
@@ -422,7 +422,7 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merge_automatically: b
             continue
         try:
             merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
-        except CannotMerge:  # it was merged with another of this very batch, and is compared anew
+        except CannotMerge:  # already merged within this batch; compared again later
             proposal.delete()
         else:
             merged += 1
@@ -447,7 +447,7 @@ def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResu
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():
         result = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
-        # A memory that was merged into another is separated before that one is.
+        # Undo in reverse: separate a memory before the one that it was merged into.
         for proposal in decided.select_related("actor").order_by("-id"):
             with result.collect(proposal):
                 reopen_merge(proposal=proposal, by=by, reason=reason, now=now)

@@ -100,7 +100,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
     """
     lock_actor(actor.pk)
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     if settings.LLM.provider == "none" or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile:
         raise WrongState(_("No language model is configured, or the policy `write_profile` is off."))
     profile = get_profile(actor.pk)

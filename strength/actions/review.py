@@ -30,7 +30,7 @@ from strength.models.revision import MAX_INSTRUCTIONS_LENGTH, MAX_VIEW_NAME_LENG
 
 MAX_COUNTED: Final = 1_000
 MAX_NEAR: Final = 5
-MIN_RELEVANCE: Final = 0.05  # below it two texts share little but a word that everybody uses
+MIN_RELEVANCE: Final = 0.05  # below this, two texts share only common words
 MAX_COMPARED_LENGTH: Final = 2_000  # characters
 
 CORRECTION_WEIGHT: Final = 3.0
@@ -133,7 +133,7 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
 HOLD_DURATION: Final = timedelta(minutes=10)
 MAX_VIEWS: Final = 20
 
-# One statement: of two curators at the same moment one gets the item, and the other no row.
+# One statement, so that only one of two concurrent curators gets the item.
 HOLD_STATEMENT: Final = """
 WITH released AS (DELETE FROM strength_reviewhold WHERE person_id = %(person)s AND key <> %(key)s)
 INSERT INTO strength_reviewhold (key, person_id, ends_at) VALUES (%(key)s, %(person)s, %(ends_at)s)

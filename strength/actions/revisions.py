@@ -52,7 +52,7 @@ UNDOABLE: Final = frozenset(
 )
 """Verbs of single undoable revisions; merges and sleeps are undone as a whole."""
 
-# Keys of `MemoryRevision.beside`.
+# Keys in `MemoryRevision.beside`.
 TRUST: Final = "trust"
 SUPERSEDES: Final = "supersedes"
 STRENGTH: Final = "strength"
@@ -108,7 +108,7 @@ def store_change(
     batch: UUID | None = None,
 ) -> None:
     """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
-    if before.get("valid_from") or before.get("valid_to"):  # it may have begun or ended since the last night
+    if before.get("valid_from") or before.get("valid_to"):  # its validity may have begun or ended since the last sleep
         update_fading(memory.actor_id, [memory.pk], now=now)
     if memory.archived_why:
         write_archivings(memory.actor_id, [memory.pk])
@@ -221,7 +221,9 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
     if revision.verb not in UNDOABLE:
         raise WrongState(_("This kind of change cannot be undone here."))
     superseded = _superseded(revision)
-    with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
+    with raise_if_duplicate(
+        DuplicateMemory(_("Another memory in this namespace has since been written with the same text."))
+    ):
         lock_shared(revision.actor_id)
         rows = Memory.objects.of([revision.actor_id])
         memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)
@@ -242,7 +244,7 @@ def _superseded(revision: Revision) -> list[UUID]:
 
 def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, now: datetime) -> None:
     before, values = snapshot(memory), parsed_dates(revision.changed_before)
-    if TRUST in revision.beside:  # revisions older than `beside` hold curated values alone
+    if TRUST in revision.beside:  # older revisions, without `beside`, have curated values only
         values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}
     if revision.verb == "supersede":
         values["superseded_by"] = None

@@ -207,7 +207,7 @@ def _run_template(request: SleepRequest) -> SleepRun:
 
 
 def _new_run(template: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
-    run = copy(template)  # a tenth of the constructor's time
+    run = copy(template)  # takes a tenth of the constructor's time
     run.pk, run.actor, run.policy = new_id(), actor, policy.overrides
     run.tasks_completed, run.compared_since = state.tasks_completed, state.compared_until
     return run

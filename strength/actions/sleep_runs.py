@@ -60,7 +60,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     """
     SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - PREVIEW_RETENTION).delete()
     with _rolled_back():
-        # So that it neither continues an interrupted run nor returns one that has just ended.
+        # Otherwise it would continue an interrupted run, or return one that has just ended.
         SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)
         run = sleep(actor=actor, request=replace(request, now=request.at or request.now), max_compared=0)
         changes, archived_ids = changes_of(run), _archived_ids(run)
@@ -199,7 +199,7 @@ def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run:
     actors = _actors_to_sleep(actor, request, all_users=all_users)
     runs = []
     for each in actors:
-        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile
+        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased concurrently
             if dry_run:
                 run = preview_sleep(actor=each, request=request)
             else:
@@ -213,16 +213,16 @@ def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run:
 
 def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) -> list[Actor]:
     if not request.by.is_trusted:
-        raise Forbidden(_("An untrusted key may not let trusted memories fade; a curator can."))
+        raise Forbidden(_("An untrusted key may not run a sleep over trusted memories; a curator can."))
     if not all_users:
         return [actor]
     if request.by.user_id is not None:
-        raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
+        raise Forbidden(_("This key is bound to one user and cannot act for all."))
     rows = Actor.objects.filter(agent_id=actor.agent_id).select_related("agent").order_by("user_id")
     if len(rows) > MAX_ACTORS:
         text = _(
-            "The agent has {count} actors, and one request does {most} at most; use the command "
-            "`manage.py sleep_phase`, or leave it to the nightly schedule."
+            "The agent has {count} actors, and one request allows {most}; use the command `manage.py sleep_phase`, or "
+            "wait for the nightly schedule."
         )
         raise TooManyActors(format_lazy(text, count=len(rows), most=MAX_ACTORS))
     return list(rows)
@@ -271,10 +271,10 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     )
     _check_undoable(run, state)
     run.merges.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
-    # A merge that a person decided on since has another time.
+    # Excludes merges decided by a person since, which have another time.
     merges = list(run.merges.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
     values = {**_undo_values(run), "now": now, "clock": state.clock, "memory_ids": _memory_ids(merges)}
-    # In the common order: memories, then numbers, each by their keys.
+    # Lock order: memories, then numbers, each by key.
     Memory.objects.of([run.actor_id]).locked(values["memory_ids"])
     run_query(SLEEP_QUERIES["lock_for_undo"], values)
     merge_problems = _undo_merges(merges, by, reason, now)
@@ -325,9 +325,9 @@ def _check_undoable(run: SleepRun, state: SleepState) -> None:
             format_lazy(_("This sleep is {state}; only one that is done can be undone."), state=_(run.state))
         )
     if state.runs != run.number:
-        raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
+        raise WrongState(_("Only an actor's latest sleep can be undone, and there is a later one."))
     if not run.before:
-        raise WrongState(_("This sleep came with an import: only its counts are known, and it cannot be undone."))
+        raise WrongState(_("This sleep was imported: only its counts are known, and it cannot be undone."))
 
 
 def _memory_ids(merges: list[Merge]) -> list[UUID]:

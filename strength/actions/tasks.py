@@ -132,7 +132,7 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
     findings = _findings(task, completion, by)
     _record(task, findings, completion, by, now)
     with transaction.atomic():
-        # A sleep locks the rows below in another order; this keeps it away.
+        # Excludes sleeps, which lock the rows below in another order.
         lock_shared(task.actor_id)
         task = (
             Task.objects.select_for_update(of=["self"])
@@ -163,7 +163,7 @@ def found_memories(task: Task, *, by: Principal) -> list[FoundMemory]:
 
 def offered_memories(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
-    # The agent's own and shared memories were offered to the key of a single user as well.
+    # A key of one user was also offered the agent's and shared memories.
     reader = replace(by, user_id=None)
     return resolve_many(rows, reader, [UUID(entry["id"]) for entry in task.offered])
 

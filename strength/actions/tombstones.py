@@ -52,8 +52,8 @@ class BlockedByTombstone(DomainError):
         super().__init__(
             format_lazy(
                 _(
-                    "A person {decided} a memory that says this, and the decision holds. Somebody can write it "
-                    "again in the admin, or a client with source `manual`: it then waits for approval."
+                    "A person {decided} a memory with this statement, so it is blocked. A person can write it again "
+                    "in the admin, or a client with source `manual`: it then waits for approval."
                 ),
                 decided=_(decision.value),
             )

@@ -121,7 +121,7 @@ def use_memory(*, memory: Memory, perspective: str | None, task: str | None, by:
 
 
 def _audit_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
-    # Reports of clients are in the memory's history only: there are too many for the audit trail.
+    # Clients' reports are too many for the audit trail; the memory's history has them.
     if by.kind is PrincipalKind.CURATOR:
         audit.record(by=by, verb=verb, row=memory, details=details, now=now)
 
@@ -160,7 +160,7 @@ def reinforce(memories: Sequence[Memory], *, now: datetime) -> None:
     policy = effective_policy(StrengthPolicy, memories[0].agent, memories[0].actor)
     write_numbers(memories, policy, now=now, kind=PointKind.USED, **_use_increments(policy, now))
     for memory in memories:
-        memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
+        memory._state.fields_cache.pop("numbers", None)  # may be cached from before
 
 
 def _by_actor(memories: Sequence[Memory], by: Principal) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
@@ -257,7 +257,7 @@ def detect_use(*, actor: Actor, result: str, query: str, memories: Sequence[Memo
         if method == "llm":
             blocks = judging_blocks(result, offered, language=actor.agent.language)
             return judged(_ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA), offered), []
-        # A model that does not know the language finds nothing in it: words decide.
+        # The embedder may not support the language; then detect by words.
         if method == "embedding" and active_space().bounds_for(is_unspaced=is_unspaced(result)).vector_weight:
             return _by_vectors(actor, result, query, memories), []
     except (ProviderError, UnreadableJudgement) as error:

@@ -80,7 +80,7 @@ def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, no
         lock_shared(actor.pk)
         _reinforce_repeated(actor, drafts, now)
         plain = _without_conflicts(actor, [draft for draft in drafts if draft.item.memory is None], spaces, now)
-        # Where another request has written one of the texts meanwhile, they are written one by one.
+        # If another request wrote one of the texts concurrently, write them one by one.
         with suppress(IntegrityError), transaction.atomic():
             _insert(plain, spaces, by, now)
         for draft in drafts:
@@ -181,7 +181,7 @@ class _TermIndex:
         for term in text.terms:
             for index in self.with_term.get(term, ()):
                 shared[index] += self.weights[term]
-        # Dice's coefficient without what makes `likeness` less.
+        # Dice's coefficient, an upper bound of `likeness`.
         return any(2 * weight >= DUPLICATE_THRESHOLD * (size + self.sizes[index]) for index, weight in shared.items())
 
 
@@ -202,7 +202,7 @@ def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str
         for text, text_print in prints.items()
         if text_print.digest in digests or index.may_have_near_duplicate(text_print)
     }
-    # A memory of the same messages was deleted: what is extracted from them again is compared one by one.
+    # Texts extracted again from messages of a deleted memory are compared one by one.
     messages = {key for row in rows for key in row[2]}
     return matching | {
         draft.memory.content

@@ -74,7 +74,7 @@ LABELS: Final = {
     "approve": _("Approve"),
     "reject": _("Reject (never again)"),
     "merge": _("Merge"),
-    DELETE: _("Delete for good"),
+    DELETE: _("Delete permanently"),
     "export": _("Export"),
 }
 DESCRIPTIONS: Final = {
@@ -85,7 +85,7 @@ DESCRIPTIONS: Final = {
     "approve": _("Approve the selected memories"),
     "reject": _("Reject the selected memories (never again)"),
     "merge": _("Merge the two selected memories"),
-    DELETE: _("Delete the selected memories for good"),
+    DELETE: _("Delete the selected memories permanently"),
     "export": _("Export the selected memories"),
 }
 EXPORT_CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
@@ -188,7 +188,7 @@ def batch_view(model_admin: Any, request: HttpRequest, batch: UUID) -> HttpRespo
         raise Http404
     is_undo, is_deletion = job.verb == UNDO_BATCH, job.verb == DELETE_BATCH
     title = gettext("Undo") if is_undo else LABELS[DELETE if is_deletion else job.verb]
-    # A deletion leaves no revisions; reading its job's ids costs what other batches need not pay.
+    # Deletions leave no revisions, so count by the job's ids; for other batches that would be slow.
     changed = count_changed(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
     return render_page(
         request, "admin/strength/memory/batch.html",
@@ -244,7 +244,7 @@ def _merge(model_admin: Any, request: HttpRequest, rows: Sequence[Memory]) -> Ht
 
 
 def _skipped_group(problem: str, memories: Sequence[Memory]) -> dict[str, Any]:
-    text = ngettext("%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(memories))
+    text = ngettext("%(count)d left unchanged: %(problem)s", "%(count)d left unchanged: %(problem)s", len(memories))
     return {"text": text % {"count": len(memories), "problem": problem}, **_examples(memories)}
 
 

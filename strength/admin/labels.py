@@ -43,7 +43,7 @@ VERB_LABELS: Final[Labels] = {
         )
     },
     "create": pgettext_lazy("done", "written"),
-    "supersede": pgettext_lazy("done", "ended by another"),
+    "supersede": pgettext_lazy("done", "superseded"),
     "sleep": pgettext_lazy("done", "by a sleep run"),
 }  # fmt: skip
 FIELD_LABELS: Final[Labels] = {
@@ -93,12 +93,12 @@ CHANGE_COLOURS: Final = {
     ChangeKind.DECAY: "",
 }
 SLEEP_REASON_LABELS: Final[Labels] = {
-    ChangeReason.FADED: _("what is not used grows weaker"),
+    ChangeReason.FADED: _("unused memories decay"),
     ChangeReason.USED_ENOUGH: _("it has been used often enough for another level"),
     ChangeReason.WEAK: _("its strength is at the archive threshold or below"),
     ChangeReason.OVER_LIMIT: _("there are more active memories than the policy allows, and it is among the weakest"),
-    ChangeReason.EXPIRED: _("the time in which it holds is over"),
-    ChangeReason.DUPLICATE: _("it says the same as another"),
+    ChangeReason.EXPIRED: _("its validity has ended"),
+    ChangeReason.DUPLICATE: _("it has the same content as another"),
 }
 SIMILARITY_LABELS: Final = (
     (0.85, _("very alike")),

@@ -114,7 +114,7 @@ class MemoryAdmin(CuratedAdmin):
         "created_at",
     )
     list_select_related = ("actor__sleep_state", "numbers")
-    list_per_page = 30  # their buttons and scores weigh more than other lists' cells
+    list_per_page = 30  # rows are larger than in other lists
     list_display_links = ("shown_content",)
     list_before_template = "admin/strength/memory/list_head.html"
     list_after_template = "admin/strength/memory/row_form.html"
@@ -125,7 +125,7 @@ class MemoryAdmin(CuratedAdmin):
     actions = tuple(bulk_action(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
     readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "shown_lock", "version",
                        "created_at", "updated_at", "superseded_by", "supersedes")  # fmt: skip
-    # The page shows the first and the last itself, and folds the others.
+    # The page shows the first and the last, and collapses the others.
     fieldsets = (
         (None, {"fields": ("content",)}),
         (None, {"fields": ("kind", "namespace", "tags")}),
@@ -181,7 +181,7 @@ class MemoryAdmin(CuratedAdmin):
     strength = column(_("strength"), lambda memory: strength_bar(memory.strength), ordering=STRENGTH_OF_MEMORY)
     uses = column(_("uses"), lambda memory: int(memory.numbers.access_count), ordering="numbers__access_count")
 
-    # Changes: every one of them through an action.
+    # Changes, each by an action
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Memory:
         by, now = principal(request), clock()
@@ -190,10 +190,10 @@ class MemoryAdmin(CuratedAdmin):
             actor = actor_for_writing(by, agent.pk, user_id, now=now)
             memory, is_new = write_memory(actor=actor, new=form.memory(), by=by, now=now)
             if not is_new:
-                text = _("There was a memory with this text already; it was strengthened instead of written twice.")
+                text = _("A memory with this text exists already; it was strengthened instead of written twice.")
                 self.message_user(request, text, messages.WARNING)
             return memory
-        former = Memory.objects.get(pk=row.pk, actor_id=row.actor_id)  # the form has written its values into the row
+        former = Memory.objects.get(pk=row.pk, actor_id=row.actor_id)  # the form has modified the row
         either = Q(kept=former) | Q(absorbed=former)
         proposals = open_merges(now).filter(either, actor_id=former.actor_id).count()
         edited = edit_memory(

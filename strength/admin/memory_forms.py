@@ -39,7 +39,7 @@ class MemoryValuesForm(ActionForm):
     learnings = ObjectField(
         check=text_values(10_000), label=_("Learnings"), help_text=_("What was learnt, by perspective, as JSON.")
     )
-    metadata = ObjectField(label=_("Metadata"), help_text=_("Values of the client's own, as a JSON object."))
+    metadata = ObjectField(label=_("Metadata"), help_text=_("Metadata of the client, as a JSON object."))
 
     class Meta:
         model = Memory
@@ -60,7 +60,7 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
         super().__init__(*args, **kwargs)
         self.fields["user_id"].help_text = _("Empty: a memory of the agent itself.")
         self.fields["namespace"].required = False
-        self.fields["namespace"].help_text = _("Empty: the kind's own, such as /notes/{actorId}/.")
+        self.fields["namespace"].help_text = _("Empty: the default of the kind, such as /notes/{actorId}/.")
         self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
         self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
 
@@ -87,7 +87,7 @@ OVERRIDE_TOMBSTONE: Final = "despite"
 
 
 def _tombstone_error(tombstone: Tombstone) -> SafeString:
-    message = gettext("A text that says this was %(decision)s on %(day)s by %(who)s, and is kept out.") % {
+    message = gettext("A text with this content was %(decision)s on %(day)s by %(who)s, and is blocked.") % {
         "decision": DECISION_LABELS[tombstone.decision],
         "day": date_format(localtime(tombstone.created_at), "DATE_FORMAT"),
         "who": tombstone.who_name,
@@ -99,7 +99,7 @@ def _tombstone_error(tombstone: Tombstone) -> SafeString:
         reverse("admin:strength_tombstone_change", args=[tombstone.pk]),
         gettext("See the decision"),
         OVERRIDE_TOMBSTONE,
-        gettext("Write it all the same: it may then be written by programs, too"),
+        gettext("Write it anyway: programs may then write it, too"),
     )
 
 

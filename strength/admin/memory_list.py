@@ -395,7 +395,7 @@ def row_button(memory: Any, verb: str) -> SafeString:
     label: Any = SHORT_LABELS[verb]
     face, pressed, key = label, "", ROW_KEYS.get(verb, "")
     if verb in ("pin", "unpin"):
-        label = LABELS["pin"]  # a button that says whether it is pressed keeps its name
+        label = LABELS["pin"]  # a toggle with aria-pressed keeps its name
         star = "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
         face = format_html('<span aria-hidden="true">{}</span>', star)
         pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false")

@@ -62,9 +62,9 @@ ACTIONS: Final[Mapping[str, Callable[..., Merge]]] = {
 BUTTON_LABELS: Final = {"accept": _("Merge"), "dismiss": _("Keep apart"), "undo": _("Unmerge"), "reopen": _("Reopen")}
 RESULT_TEXTS: Final = {
     "accept": _("The two memories were merged."),
-    "dismiss": _("The two stay apart, and are not proposed again."),
+    "dismiss": _("The two are kept apart and not proposed again."),
     "undo": _("The two memories were unmerged."),
-    "reopen": _("Reopened: the pair waits for a decision again."),
+    "reopen": _("Reopened: the pair is proposed again."),
 }
 CONFIRM_TEXTS: Final = {
     "accept": ngettext_lazy(
@@ -73,8 +73,8 @@ CONFIRM_TEXTS: Final = {
         "count",
     ),
     "dismiss": ngettext_lazy(
-        "%(count)d pair stays apart, and is not proposed again. This can be undone.",
-        "%(count)d pairs stay apart, and are not proposed again. This can be undone.",
+        "%(count)d pair is kept apart and not proposed again. This can be undone.",
+        "%(count)d pairs are kept apart and not proposed again. This can be undone.",
         "count",
     ),
 }
@@ -179,7 +179,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         def act(proposal: Merge) -> None:
             ACTIONS[verb](proposal=proposal, batch=batch, **change)
 
-        rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
+        rows.sort(key=lambda row: row.pk)  # undo in reverse order of merging, independent of the list's order
         count = act_on_each(self, request, rows, act, logged=verb)
         if count:
             text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", count)
@@ -196,7 +196,9 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             self.log_change(request, proposal, "reopen")
         report_skipped(self, request, {str(error): len(rows) for error, rows in result.skipped})
         count = len(result.changed)
-        text = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", count)
+        text = ngettext(
+            "Undone: %(count)d pair is proposed again.", "Undone: %(count)d pairs are proposed again.", count
+        )
         self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 

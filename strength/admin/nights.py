@@ -89,7 +89,7 @@ class Night:
 
     @property
     def href(self) -> str:
-        # The list's own filter of a period.
+        # Query string of the list's filter by period.
         day = self.day.isoformat()
         return f"{reverse(LIST)}?dry_run__exact=0&now_from_0={day}&now_from_1=00:00:00&now_to_0={day}&now_to_1=23:59:59"
 
@@ -203,7 +203,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         raise Http404 from None
     back = f"{reverse('sleep')}?month={night_day:%Y-%m}"
     if not nights:
-        messages.error(request, gettext("This night cannot be undone, or not any more."))
+        messages.error(request, gettext("This night cannot be undone, or no longer."))
         return HttpResponseRedirect(back)
     if request.method == "POST":
         undo_runs(request, _within(SleepRun.objects.filter(IS_UNDOABLE), night_day, night_day))
@@ -235,7 +235,7 @@ def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
     messages.add_message(request, messages.SUCCESS if count else messages.WARNING, text % {"count": count})
     if len(processed) < len(runs):
-        messages.warning(request, _("The user was erased meanwhile."))
+        messages.warning(request, _("The user was erased at the same time."))
 
 
 NEEDS: Final = ("strength.view_sleeprun",)

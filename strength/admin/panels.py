@@ -24,7 +24,7 @@ from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthP
 
 def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
-    # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
+    # Counted up to the queue's limit, as the planner's estimate of open proposals is far off.
     open_ = open_merges(now)[: MAX_COUNTED + 1].count()
     pairs = Count(min(open_, MAX_COUNTED), is_estimate=open_ > MAX_COUNTED)
     archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)

@@ -29,8 +29,8 @@ class ProfileForm(VersionedForm):
         max_length=MAX_TEXT_LENGTH,
         label=_("Profile"),
         help_text=_(
-            "One statement a line. A line that you rewrite rests on the same memories; a text that you change is "
-            "locked: no job rewrites it until you unlock it."
+            "One statement per line. A rewritten line keeps its memories. Editing locks the text: jobs do not rewrite "
+            "it until you unlock it."
         ),
     )
 

@@ -57,8 +57,8 @@ MAX_AGENTS: Final = 200
 MAX_BADGE_COUNT: Final = 99
 
 SORT_LABELS: Final[Mapping[Sort, Any]] = {
-    Sort.MEMORY: _("Memories that wait"),
-    Sort.CORRECTION: _("Memories that would replace others"),
+    Sort.MEMORY: _("Pending memories"),
+    Sort.CORRECTION: _("Replacing memories"),
     Sort.MERGE: _("Pairs to merge"),
 }
 ORDER_LABELS: Final[Mapping[Order, Any]] = {
@@ -209,7 +209,7 @@ def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, 
         raise _already_decided(memory)
     version = submitted_number(request, "version")
     if version is None:
-        raise ItemChanged(_("The page did not say which version was read; nothing was decided. Reload it."))
+        raise ItemChanged(_("The request has no version of the text, so nothing was decided. Reload the page."))
     try:
         decided = apply_transition(
             memory=memory,
@@ -222,7 +222,7 @@ def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, 
         current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if current is None or current.status != Status.PENDING:
             raise _already_decided(current) from error
-        problem = _("It was changed since you read it, and nothing was decided: this is how it stands now.")
+        problem = _("It was changed since you read it, so nothing was decided. This is the current version.")
         raise ItemChanged(problem) from error
     return {REVISION: decided.version}
 
@@ -233,7 +233,7 @@ def _corrected_values(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
     if not text.strip():
-        raise MemoryRefused("content", _("This must hold more than white space."))
+        raise MemoryRefused("content", _("This must contain more than white space."))
     if len(text) > MAX_CONTENT_LENGTH:
         problem = format_lazy(_("A memory has at most {longest} characters."), longest=MAX_CONTENT_LENGTH)
         raise MemoryRefused("content", problem)
@@ -275,11 +275,9 @@ DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[st
 
 def _already_decided(memory: Memory | None) -> AlreadyDecided:
     if memory is None:
-        return AlreadyDecided(
-            _("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
-        )
+        return AlreadyDecided(_("It no longer waits: it was decided by someone else, or changed. Here is the next."))
     problem = format_lazy(
-        _("Somebody else has decided about it: it is {status} now. Here is the next."), status=_(memory.status)
+        _("Another person has decided: it is now {status}. Here is the next."), status=_(memory.status)
     )
     return AlreadyDecided(problem)
 
@@ -308,7 +306,7 @@ def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
         messages.error(request, str(error))
         return _show_item(request, params)
     _log(request, last.item, "undo")
-    messages.success(request, gettext("Undone: it waits again."))
+    messages.success(request, gettext("Undone: it is pending again."))
     return _show_item(request, params, last.item)
 
 
@@ -328,7 +326,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
     skipped = still_pending(round_.skipped, queue_filter, now=now)
     requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
     item, held_by_others = _reserve_item(request, requested, skipped, queue_filter, now)
-    # The typed text belongs to the requested item only.
+    # The typed text is kept for the requested item only.
     item_values = item_context(request, item, text if requested else None) if item else {}
     if item_values is None:
         messages.warning(request, str(_already_decided(None)))
@@ -337,7 +335,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
     is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
     place = None if is_outside_filter else round_.count + 1
     total_count = count_pending(QueueFilter(), now=now) if params.filter_query else pending_count
-    if item in skipped:  # these come last
+    if item in skipped:  # skipped items are shown last
         place_of_skipped = round_.count + pending_count - len(skipped) + skipped.index(item) + 1
         place = place_of_skipped if pending_count <= MAX_COUNTED else None
     context = {

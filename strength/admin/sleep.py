@@ -87,7 +87,7 @@ def _state_of(run: SleepRun) -> tuple[str, Any]:
 
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("The first comes at night; the button above previews or starts one now.")
+    empty_hint = _("The first runs at night; the button above previews or starts one now.")
     list_display = (
         "moment",
         "owner",
@@ -204,7 +204,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             title=_("Preview of an agent’s sleep run") if batch.dry_run else _("Sleep run of an agent"),
             opts=self.opts,
             agent=batch.agent_id,
-            # Automatically only in the session that began it, not by a link from elsewhere.
+            # Continue automatically only in the session that started it, not for a foreign link.
             continues=request.session.get(CURRENT_BATCH) == batch.address,
             done=batch.done,
             total=batch.total,
@@ -223,7 +223,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             request.session[CURRENT_BATCH] = later.address
             return HttpResponseRedirect(later.address)
         request.session.pop(CURRENT_BATCH, None)
-        # The group of most runs: an actor that had just slept returns that run, of another group.
+        # The most common group: an actor that has just slept returns its earlier run, of another group.
         groups = Counter(run.group for run in runs if run.group).most_common(1)
         group = groups[0][0] if groups else batch.group
         undo = None if dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
@@ -254,7 +254,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         if undo_refusal(run):
-            self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
+            self.message_user(request, _("This sleep run cannot be undone, or no longer."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
         context = {"action": reverse("admin:strength_sleeprun_undo", args=[run.pk]), "back": change_url(run)}
@@ -276,7 +276,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
-            # Where it was just done, the message above has the button.
+            # Right after the run, the message above has the button.
             "may_undo": may and refusal is None and not has_undo_message(request),
             "not_undoable": refusal if row.state == RunState.DONE and not row.dry_run else None,
             "is_ahead": row.dry_run and row.now > clock(),
@@ -347,7 +347,7 @@ def _undo_url(run: SleepRun) -> str | None:
     return None if undo_refusal(run) else reverse("admin:strength_sleeprun_undo", args=[run.pk])
 
 
-# How many days ahead a preview may look.
+# Days ahead that a preview may cover.
 PREVIEW_DAYS: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: _("in 90 days")}
 
 
@@ -356,7 +356,7 @@ class SleepForm(OwnerForm):
         required=False,
         widget=UnfoldBooleanWidget(),
         label=_("The agent and all its users"),
-        help_text=_("Each has a sleep run of its own; the user above is ignored."),
+        help_text=_("Each has a separate sleep run; the user above is ignored."),
     )
     ahead_days = forms.TypedChoiceField(
         required=False,
@@ -364,12 +364,12 @@ class SleepForm(OwnerForm):
         choices=[*PREVIEW_DAYS.items()],
         widget=UnfoldAdminSelectWidget(choices=[*PREVIEW_DAYS.items()]),
         label=_("Preview for"),
-        help_text=_("What would happen by then without any use. A sleep run itself is always now."),
+        help_text=_("Preview of that time, without any use until then. A sleep run itself always runs now."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["user_id"].help_text = _("Empty: what the agent itself remembers.")
+        self.fields["user_id"].help_text = _("Empty: the agent's own memories.")
 
     def actor(self, by: Principal) -> Actor:
         """Return the chosen actor; raises UnknownRow where it has no memory."""
@@ -446,7 +446,7 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = memory_links(request, run.actor_id, keys) if changes else {}
     pinned: set[str] = set()
-    if run.dry_run:  # a sleep run skips what is pinned by now
+    if run.dry_run:  # a sleep run skips memories pinned since
         rows = Memory.objects.of([run.actor_id]).filter(pk__in=[change["memory_id"] for change in changes])
         pinned = {str(key) for key in rows.filter(pinned=True).values_list("pk", flat=True)}
     return [
@@ -457,7 +457,7 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
             "label": CHANGE_LABELS.get(change["change"], change["change"]),
             "colour": CHANGE_COLOURS.get(change["change"], ""),
             "why": SLEEP_REASON_LABELS.get(change["why"], change["why"]),
-            # Of a proposal that somebody has decided on since; an open one, and a run's own merge, have no label.
+            # Only for proposals decided since; open ones, and merges by the run, have no label.
             "decided": MERGE_STATE_LABELS.get(change.get("state"), "")
             if change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state") != MergeState.PROPOSED
             else "",

@@ -27,7 +27,7 @@ from strength.models import Memory, Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("What people reject, delete or correct appears here, and is not written again.")
+    empty_hint = _("Texts that people reject, delete or correct appear here and are not written again.")
     list_display = (
         "created_at",
         "blocked_text",
@@ -67,7 +67,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     who = column(
         _("who"), lambda tombstone: principal_label(tombstone.who_name, tombstone.who_kind), ordering="who_name"
     )
-    blocked_text = column(_("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)"))
+    blocked_text = column(_("blocked"), lambda tombstone: tombstone.text or gettext("(the text is not stored)"))
     replacement = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
 
     @object_action()
@@ -94,7 +94,7 @@ def with_former_text(request: HttpRequest, message: Any, memory: Memory, former:
     rows = Tombstone.objects.filter(actor_id=memory.actor_id)
     tombstone = rows.filter(digest=fingerprint(former.content).digest).first()
     if tombstone is not None:
-        text = gettext("The old wording is kept out.") if not is_rejected else gettext("It is kept out.")
+        text = gettext("The old wording is blocked.") if not is_rejected else gettext("It is blocked.")
         parts.append(link_to(TOMBSTONE_PAGE, tombstone.pk, text) if _may_see_tombstones(request) else text)
     if request.user.has_perm("conversations.view_message"):
         replacement = "" if is_rejected else memory.content
@@ -105,8 +105,8 @@ def with_former_text(request: HttpRequest, message: Any, memory: Memory, former:
 
 def _remaining_messages(remaining: Sequence[Message]) -> SafeString:
     text = ngettext(
-        "It also stands in %(count)d message, which contexts may quote:",
-        "It also stands in %(count)d messages, which contexts may quote:",
+        "It also occurs in %(count)d message, which contexts may quote:",
+        "It also occurs in %(count)d messages, which contexts may quote:",
         len(remaining),
     ) % {"count": len(remaining)}
     links = format_html_join(

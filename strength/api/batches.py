@@ -184,7 +184,7 @@ class BulkView(MemoryView):
         """Return the latest job of a batch that was ordered by the API."""
         latest = latest_job(batch)
         try:
-            # An unknown batch is looked for under an id of no job, so that its answer is that of a foreign one.
+            # Use an unassigned job id for an unknown batch, so that the response equals that for a foreign one.
             return self.owned(Job.objects.filter(actor__isnull=False), latest.pk if latest else batch)
         except UnknownRow:
             raise UnknownRow(f"No batch {batch}.") from None
@@ -259,7 +259,7 @@ class Changes(MemoryView):
         owner = Q(actor_id=tenant.actor_id)
         if values["all_users"]:
             if self.principal.user_id is not None:
-                raise Forbidden("This key is bound to one user; it cannot speak for all.")
+                raise Forbidden("This key is bound to one user and cannot act for all.")
             owner = Q(agent_id=tenant.agent_id)
         rows = changes_after(values["after"], owner=owner, limit=limit + 1)
         page = rows[:limit]

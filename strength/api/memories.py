@@ -140,7 +140,7 @@ class MemoryItemIn(CuratedIn):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         fields = super().get_fields()
-        # `source` is a field's own attribute, so it cannot stand in the class body.
+        # Not in the class body, as `source` is an attribute of serializers.
         fields["source"] = OneOf(choices=_choices(Source), required=False)
         fields["content"].required = True
         return fields
@@ -309,7 +309,7 @@ class RestoreIn(ReasonSerializer):
     revision_id = IdField()
 
 
-# A memory that was never used is older than any use: a cursor cannot stand at a NULL.
+# Never used sorts before any use: a cursor cannot point at NULL.
 LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo=UTC)))
 
 
@@ -350,7 +350,7 @@ class MemoryView(ApiView):
         try:
             memory, is_new = write()
         except BlockedByTombstone as error:
-            # Not raised: that would roll back the count of blocked writes.
+            # Returned, not raised: raising would roll back the count of blocked writes.
             return self.handle_exception(error)
         return self.answer(memory, 201 if is_new else 200)
 

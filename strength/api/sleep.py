@@ -122,7 +122,7 @@ class SleepRuns(SleepView):
         sleep_request = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
         runs = sleep_many(actor=actor, request=sleep_request, all_users=values["all_users"], dry_run=values["dry_run"])
         if round_id is not None:
-            # The answer names all users: it is not recorded where one's erasure would miss it.
+            # Not stored for replay: the response names all users, and erasing one of them would miss it.
             self.actor_id = None
         return Response(self.shown_runs(runs, round_id), status=201)
 

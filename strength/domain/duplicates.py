@@ -166,7 +166,7 @@ _JAPANESE_FILLERS: Final = frozenset(
     ("本当", "非常", "大変", "実際", "実", "結構", "事", "物", "為", "様", "方", "達", "等")
 )
 
-# Who said it does not matter, but "did not say" does.
+# Reporting verbs are ignored, unless negated.
 _REPORTED: Final = (
     "と(?:言|話し|述べ|語|思|伝え|答え|説明し|報告し)"
     f"(?![{_HIRAGANA}]*(?:な[いかく]|ません|たい))[{_HIRAGANA}]*(?=$|[^\\w])"
@@ -258,7 +258,7 @@ def fingerprint(text: str) -> Fingerprint:
         return Fingerprint(digest, frozenset(), frozenset())
     pieces = list(_analyse(folded))
     terms = {term_id(name) for kind, name in pieces if kind in (_Kind.TERM, _Kind.NUMBER)}
-    # Beyond the limit all marks and numbers have one id, since none may be left out.
+    # Beyond the limit, all marks and numbers are combined into one id, so that none is ignored.
     marked = sorted({name for kind, name in pieces if kind in (_Kind.MARK, _Kind.NUMBER)})
     marks = marked if len(marked) <= MAX_TERMS else [" ".join(marked)]
     above = {_Kind.RELATION: DIMENSION, _Kind.MARK: DIMENSION}
@@ -419,7 +419,7 @@ def _analyse_suffix(run: str, before: str) -> Iterator[_Piece]:
 def _particle(particle: str) -> Iterator[_Piece]:
     if particle in _PARTICLE_MARKS:
         yield _Kind.MARK, _PARTICLE_MARKS[particle]
-    elif particle[0] != "と":  # 「AとB」 is 「BとA」, so that と has no place in the order
+    elif particle[0] != "と":  # 「AとB」 equals 「BとA」, so the order around と is ignored
         yield _Kind.RELATION, particle[0].replace("へ", "に")
 
 

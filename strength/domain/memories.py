@@ -62,9 +62,11 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
     if level is ScopeLevel.PROJECT:
         return
     if user_id:
-        raise MemoryRefused("scope_level", _("A person's memories never leave that person: only `project` is allowed."))
+        raise MemoryRefused("scope_level", _("A user's memories are never shared: only `project` is allowed."))
     if level is ScopeLevel.DOMAIN and not domain:
-        raise MemoryRefused("scope_domain", _("A memory of scope `domain` needs a domain, of its own or its agent's."))
+        raise MemoryRefused(
+            "scope_domain", _("A memory of scope `domain` needs a domain: the memory's or its agent's.")
+        )
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:

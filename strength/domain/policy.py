@@ -157,11 +157,9 @@ class StrengthPolicy(Policy):
         "decay_clock": one_of({"elapsed": _("the time that passed"), "task": _("completed tasks")}).described(
             _("Clock of decay"), _("decay by the time that passed, or by the tasks that were completed")
         ),
-        "sleeps_nightly": switch().described(
-            _("Nightly sleep"), _("whether the nightly schedule lets the memory sleep")
-        ),
+        "sleeps_nightly": switch().described(_("Nightly sleep"), _("whether the nightly schedule includes the memory")),
         "near_duplicates": one_of(
-            {"propose": _("propose a merge"), "merge": _("merge"), "off": _("do not look")}
+            {"propose": _("propose a merge"), "merge": _("merge"), "off": _("do not detect")}
         ).described(
             _("Near-duplicates"),
             _(
@@ -170,11 +168,8 @@ class StrengthPolicy(Policy):
             ),
         ),
         "archived_repeats": one_of({REVIEW: _("wait for a curator"), "reactivate": _("active again")}).described(
-            _("Archived texts written again"),
-            _(
-                "what a text that a person archived does when it is written again: it waits for a curator, or "
-                "is active again"
-            ),
+            _("Archived texts that are written again"),
+            _("when a text that a person archived is written again: it waits for a curator, or is active again"),
         ),
         "use_detection": one_of(
             {"keywords": _("by words"), "embedding": _("by meaning"), "llm": _("by a language model")}
@@ -182,8 +177,8 @@ class StrengthPolicy(Policy):
         "archived_use": one_of({"reactivate": _("active again"), "refuse": _("refused")}).described(
             _("Use of archived memories"),
             _(
-                "whether a report of use brings back what a sleep archived; what a person archived, or what "
-                "has ended, stays (409)"
+                "whether a report of use reactivates memories that a sleep archived; those that a person archived, or "
+                "that have ended, stay archived (409)"
             ),
         ),
         "impact_user_positive": number(0, 1000).described(_("Impact of praise"), _("impact of a user's praise")),
@@ -248,7 +243,7 @@ class ExtractionPolicy(Policy):
     CHECKS = {
         "extraction_max_tokens": whole(500, 100_000).described(
             _("Size of a call"),
-            _("how much of a conversation one call reads; a quarter of it shows the preceding messages"),
+            _("how much of a conversation one call reads; a quarter of it is preceding messages"),
             _("tokens"),
         ),
         "reflection_after_episodes": whole(1, 20).described(
@@ -276,7 +271,7 @@ class ProfilePolicy(Policy):
             ),
         ),
         "write_profile_after": whole(1, 200).described(
-            _("Changes until it is written anew"),
+            _("Changes until it is rewritten"),
             _("how many of the profile's memories must be new, changed or removed before a model rewrites it"),
             _("memories"),
         ),

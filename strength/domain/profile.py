@@ -104,9 +104,9 @@ def check_lines(lines: Any, sources: Any) -> None:
         texts = [Line.read(each).text for each in lines]
         known = [Source.read(each) for each in sources]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise UnusableLines(_("These are no lines of a profile.")) from error
+        raise UnusableLines(_("These are not lines of a profile.")) from error
     if len(known) > 1_000 or not all(is_storable(text, MAX_TEXT_LENGTH) and "\n" not in text for text in texts):
-        raise UnusableLines(_("These are no lines of a profile."))
+        raise UnusableLines(_("These are not lines of a profile."))
 
 
 def join_lines(lines: Sequence[Line]) -> str:

@@ -109,7 +109,7 @@ def used_by_words(
     return [
         memory.key
         for memory, own in zip(offered, facts, strict=True)
-        # A memory with such words of its own is not rejected by its repetition.
+        # A memory that itself contains words of refusal is not rejected by their repetition.
         if (everything if _REFUSAL.search(memory.text) else without_refusals).uses(memory.text, own)
     ]
 
@@ -155,7 +155,7 @@ class _TermWeights:
         for term, kind in kinds.items():
             if term not in self.query_terms:
                 rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
-                # The square root, so that five memories of the same fact are all found.
+                # Square root, so that five memories of the same fact are all detected.
                 weights[term] = kind * (rarity / math.sqrt(max(1, self.memory_counts[term])))
         return weights
 
@@ -254,7 +254,7 @@ def _kind_weight(term: str) -> float:
     if not is_unspaced(term):
         return DIGIT if len(term) == 1 else FIGURE if term.isdecimal() else WORD
     if len(term) == 1 or _HIRAGANA.search(term) or _KATAKANA.search(term):
-        return UNIGRAM  # katakana words are compounds, hiragana bigrams are hardly words
+        return UNIGRAM  # katakana words are compounds; hiragana bigrams are rarely words
     return BIGRAM
 
 
@@ -293,7 +293,7 @@ class UnreadableJudgement(ValueError):
 def judging_blocks(result: str, offered: Sequence[Offered[Any]], *, language: str) -> dict[str, str]:
     """Return the memories, numbered from 1, one line each, and the result, by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
-    # Each on one line, so that no line of its text can pass for another numbered memory.
+    # One line each, so that a line of its text cannot imitate another numbered memory.
     texts = [_shortened(" ".join(memory.text.split()), MAX_MEMORY_CHARACTERS) for memory in offered]
     memories = "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
     return {words["memories"]: memories, words["result"]: _shortened(result, MAX_JUDGED_CHARACTERS)}

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='memory',
             name='metadata',
-            field=models.JSONField(blank=True, db_default={}, default=dict, help_text="Values of the client's own, by key."),
+            field=models.JSONField(blank=True, db_default={}, default=dict, help_text="Metadata of the client, by key."),
         ),
     ]

@@ -91,7 +91,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='memory',
             name='archived_why',
-            field=models.CharField(blank=True, db_default='', default='', editable=False, help_text='Why its latest change, a sleep at `updated_at`, archived it; no revision says so yet.', max_length=32),
+            field=models.CharField(blank=True, db_default='', default='', editable=False, help_text='Why its latest change, a sleep at `updated_at`, archived it; not yet in a revision.', max_length=32),
         ),
         migrations.AddIndex(
             model_name='memory',

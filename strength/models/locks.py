@@ -45,7 +45,7 @@ def _lock_key(actor_id: UUID) -> int:
 def _lock_actor(actor_id: UUID, statement: str) -> None:
     values = {"lock_class": _LOCK_CLASS, "lock_key": _lock_key(actor_id), "actor_id": actor_id}
     if not run_query(statement, values, server_prepared=True):
-        raise UnknownRow(_("The user was erased meanwhile."))
+        raise UnknownRow(_("The user was erased at the same time."))
 
 
 def lock_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:

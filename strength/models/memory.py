@@ -97,15 +97,13 @@ class Memory(Facets, OwnedRow):
     trust = models.CharField(max_length=10, choices=choices(Trust), default=Trust.TRUSTED)
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
-    metadata = models.JSONField(
-        default=dict, db_default={}, blank=True, help_text="Values of the client's own, by key."
-    )
+    metadata = models.JSONField(default=dict, db_default={}, blank=True, help_text="Metadata of the client, by key.")
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = KeyWithinActor(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     supersedes = ArrayField(
-        models.UUIDField(), null=True, editable=False, help_text="What no longer holds once it is approved, by id."
+        models.UUIDField(), null=True, editable=False, help_text="Memories that approval ends, by id."
     )
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
@@ -115,7 +113,7 @@ class Memory(Facets, OwnedRow):
         editable=False,
         default="",
         db_default="",
-        help_text="Why its latest change, a sleep at `updated_at`, archived it; no revision says so yet.",
+        help_text="Why its latest change, a sleep at `updated_at`, archived it; not yet in a revision.",
     )
 
     not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})
@@ -152,26 +150,26 @@ class Memory(Facets, OwnedRow):
         indexes = [
             models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
             models.Index(fields=["actor", "wording_digest"], name="memory_by_wording"),
-            # What a sleep compares: what has changed since the last.
+            # For duplicate detection by sleeps: memories changed since the last.
             models.Index(
                 fields=["actor", "updated_at", "id"], name="memory_last_changed", condition=Q(status=Status.ACTIVE)
             ),
-            # What took the place of others; most have none, and an archived one has an index entry less.
+            # Partial index: most memories have no successor, and archiving saves an index write.
             models.Index(fields=["superseded_by"], name="memory_successor", condition=Q(superseded_by__isnull=False)),
-            # Few memories are pinned; without this, looking for them reads every agent's memories.
+            # Few memories are pinned; without this index, finding them reads all memories of every agent.
             models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
-            # Nor do many wait for a person, who goes through those of all actors, the oldest first.
+            # For the review queue: pending memories of all actors, oldest first.
             models.Index(fields=["created_at", "id"], name="memory_waiting", condition=Q(status=Status.PENDING)),
-            # The newest of a profile.
+            # The newest memories of a profile.
             models.Index(
                 fields=["actor", "kind", "-created_at", "-id"],
                 name="memory_standing",
                 condition=Q(status=Status.ACTIVE, kind__in=PROFILE_KINDS, pinned=False),
             ),
             models.Index(fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]),
-            # What a sleep has archived is found by its moment.
+            # Finds the memories that a sleep archived, by its time.
             models.Index(fields=["actor", "updated_at"], name="memory_of_sleep", condition=~Q(archived_why="")),
-            # Whose validity begins or ends in a night; few have any.
+            # Partial indexes for validity that begins or ends; few memories have either.
             models.Index(fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)),
             models.Index(fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)),
         ]
@@ -252,7 +250,7 @@ class MemoryNumbers(OwnedRow):
             ),
         ]
         indexes = [
-            # What stands still is in no level's order, and an archived memory has an index entry less.
+            # Partial index: memories that do not decay never fall due, and archiving saves an index write.
             models.Index(
                 fields=["actor", "consolidation_level", "due"],
                 name="numbers_due",
@@ -347,7 +345,7 @@ class MemoryIndex(Facets, SearchIndexRow):
     class Meta(SearchIndexRow.Meta):
         indexes = [
             *SearchIndexRow.Meta.indexes,
-            # Few memories are shared; without it, looking for them reads every agent's index rows.
+            # Few memories are shared; without this index, finding them reads all index rows of every agent.
             models.Index(
                 fields=["actor", "space"],
                 name="memory_index_shared",
@@ -368,7 +366,7 @@ class MemoryIndex(Facets, SearchIndexRow):
         repaired = 0
         for actor_id, memory_ids in run_query(QUERIES["stale_memories"]):
             keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
-            # While they are locked; an actor erased meanwhile has none.
+            # UnknownRow: the actor was erased concurrently.
             with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
                 lock_shared(actor_id)
                 cursor.execute(QUERIES["lock_memories"], keys)

@@ -72,7 +72,7 @@ class MemoryRevision(Revision):
     class Meta(Revision.Meta):
         constraints = [models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])]
         indexes = [
-            # What a sleep has done is found by its moment.
+            # Finds the revisions of a sleep, by its time.
             models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
             models.Index(fields=["batch"], name="revision_of_batch", condition=Q(batch__isnull=False)),
         ]
@@ -99,9 +99,9 @@ class MemoryChange(models.Model):
         indexes = [
             models.Index(fields=["actor", "id"], name="change_of_actor"),
             models.Index(fields=["agent_id", "id"], name="change_of_agent"),
-            # Whose an erased memory was.
+            # Finds the agent of an erased memory.
             models.Index(fields=["memory_id"], name="change_of_nobody", condition=Q(actor=None)),
-            # Whose profiles may be due is asked by time alone.
+            # For finding due profiles by time alone.
             BrinIndex(fields=["at"], name="change_by_age"),
         ]
 
@@ -135,7 +135,7 @@ class Merge(ActorRow):
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(db_default=Now())
     decided_at = models.DateTimeField(null=True)
-    batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was decided at once.")
+    batch = models.UUIDField(null=True, editable=False, help_text="Shared by decisions made at once.")
 
     objects: ClassVar[MergeQuerySet] = MergeQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -102,7 +102,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
     lock_actor(document.actor_id)
     actor = document.project.actor
     audit.record_each(by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now)
-    # A key of its own: a queued automatic job would find the document short enough, and do nothing.
+    # A separate key: a queued automatic job would skip a document that is short enough.
     payload = {"document_id": str(document.pk), "asked": True}
     return enqueue(
         COMPACT_KIND,
@@ -156,7 +156,7 @@ def _write_result(job: JobContext, document: Document, text: str, now: datetime)
             "The document changed while it was compacted; it is begun anew.", seconds=FIRST_PAUSE_SECONDS
         ) from None
     except UnknownRow:
-        return  # deleted meanwhile
+        return  # deleted concurrently
 
 
 def _compacted_text(document: Document, policy: CompactionPolicy, now: datetime) -> str:
@@ -189,7 +189,7 @@ def _rewrite(actor: Actor, section: Section, share: int) -> str:
     second = rewritten(section, _ask(actor, masked, history, share), code)
     if second.can_be_kept:
         return second.text
-    if first.can_be_kept:  # too long, but whole: the other sections may leave room for it
+    if first.can_be_kept:  # too long, but complete; other sections may be shorter
         return first.text
     raise CannotCompact(Outcome.REFUSED, missing=len(second.faults))
 

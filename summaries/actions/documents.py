@@ -208,7 +208,7 @@ def append_entry(
     if document is not None:
         known = set(lines_by_digest(document.text))
         if digest in known:
-            if trust is Trust.TRUSTED:  # with the provenance of who is trusted
+            if trust is Trust.TRUSTED:  # with the trusted writer's provenance
                 pending_entries(document, digest).update(**entry)
             return document
         unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
@@ -294,7 +294,7 @@ def _write(
     The project's description follows MEMORY.md, and a compaction is enqueued if due.
     """
     check_active(project)
-    text = text.removeprefix("\ufeff")  # editors on Windows begin files with a byte order mark
+    text = text.removeprefix("\ufeff")  # Windows editors write a byte order mark
     if document is not None and text == document.text:
         return document
     check_length(text)
@@ -372,11 +372,11 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     """Delete a document that was never written to. Raises DocumentNotEmpty, UnknownRow, Forbidden."""
     check_trusted(by)
     project, locked = _locked_with_project(document, None)
-    # The text of a new document is empty, or the topic that its name was derived from.
+    # A new document is empty, or contains only the topic that its name was derived from.
     topic = locked.text.removeprefix("# ").removesuffix("\n")
     is_topic = locked.text == f"# {topic}\n" and locked.name.startswith(f"detail-{propose_name(topic)}")
     if locked.version > 1 or (locked.text and not (is_topic and is_generated_name(locked.name))):
-        raise DocumentNotEmpty(_("Something was written into this document meanwhile; it can be emptied, not removed."))
+        raise DocumentNotEmpty(_("This document has been written to; it can be emptied, not removed."))
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     locked.delete()
 
@@ -432,7 +432,7 @@ def undo_project_change(
         )
         project = locked_project(project)
         memory.refresh_from_db(fields=["text"])
-        # A description in the restored text was adopted with it.
+        # A description in the restored text has been adopted already.
         if project.description and not description_in(memory.text):
             _set_description(project, "", now)
     return project

@@ -127,7 +127,7 @@ class Folder:
         """Return a file's text, None where there is none. Raises UnusableFile."""
         _check(name)
         try:
-            # A pipe would be waited for without O_NONBLOCK.
+            # Without O_NONBLOCK, opening a named pipe would block.
             descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | OPEN_FLAGS, dir_fd=self.descriptor)
         except FileNotFoundError:
             return None
@@ -434,7 +434,7 @@ def _sync_file(
         stored = digest_of(trusted_text(document)) if document else None
         base = file.manifest.base(file.project, file.name)
         status = sync_status(base=base, file=digest, stored=stored)
-        # A project that was deleted here does not come back by a file that somebody adds to its folder.
+        # A file added to the folder of a deleted project does not recreate the project.
         if status is FileStatus.NEW and project is None and file.project in file.manifest.projects:
             status = FileStatus.DOCUMENT_GONE
         if text is not None and status in (FileStatus.EDITED, FileStatus.NEW) and not syncing.dry_run:

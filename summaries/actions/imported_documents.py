@@ -50,7 +50,7 @@ def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocume
     stored = None if document is None else digest_of(trusted_text(document))
     file = digest_of(record.text.removeprefix("\ufeff"))
     bases = [record.base, last_import.details["digest"] if last_import else ""]
-    # A file that was added beside exported ones has no base of its own.
+    # A file that was added to exported ones has no base.
     base = stored if stored in bases else next((digest for digest in bases if digest not in ("", NEW_FILE)), None)
     status = sync_status(base=base, file=file, stored=stored)
     if status in (FileStatus.SAME, FileStatus.NEWER):

@@ -343,7 +343,7 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
     if locked.undone_at is not None:
         raise NotUndoable(_("This was undone already."))
     if locked.project is None:
-        raise NotUndoable(_("The project was deleted for good."))
+        raise NotUndoable(_("The project was deleted permanently."))
     if locked.kind != EventKind.DELETE:
         project = _undo_transfer(locked, by, reason, now)
     elif "document_id" in locked.details:
@@ -369,7 +369,7 @@ def _undelete(event: ProjectEvent, now: datetime) -> Project:
 def _restore(row: Project | Document, now: datetime, name_taken: DomainError) -> None:
     """Undo the deletion of a row. Raises NotUndoable, and `name_taken` where another has its name by now."""
     if row.deleted_at is None:
-        raise NotUndoable(_("It is not deleted any more."))
+        raise NotUndoable(_("It is no longer deleted."))
     if row.deleted_at <= now - DELETED_RETENTION:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
     row.deleted_at, row.updated_at = None, now
@@ -385,7 +385,7 @@ def _restore(row: Project | Document, now: datetime, name_taken: DomainError) ->
 def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
     assert event.project is not None
     if event.project.status is ProjectStatus.DELETED:
-        raise NotUndoable(_("A project of it was deleted; undo that first."))
+        raise NotUndoable(_("One of the projects was deleted; undo that first."))
     project = locked_project(event.project)
     check_active(project)
     rows = Document.objects.of(event.actor_id).select_for_update()
@@ -402,11 +402,11 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
     undo: dict[str, Any] = event.undo or {}
     other = Project.objects.of(event.actor_id).filter(pk=UUID(event.details["into"])).first()
     if other is None or {ProjectStatus.DELETED} & {other.status, event.project.status}:
-        raise NotUndoable(_("A project of it was deleted; undo that first."))
+        raise NotUndoable(_("One of the projects was deleted; undo that first."))
     project, into = _locked_pair(event.project, other)
     is_merge = event.kind == EventKind.MERGE
     if into.archived_at is not None or (project.archived_at is not None and not is_merge):
-        raise NotUndoable(_("A project of it was archived or merged since; undo that first."))
+        raise NotUndoable(_("One of the projects was archived or merged since; undo that first."))
     if is_merge:
         project.merged_into = None
         project.save(update_fields=["merged_into"])
@@ -415,7 +415,7 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
         _set_archived(project, None, EventKind.REACTIVATE, by, reason, now)
     entries = DocumentEntry.objects.filter(actor_id=event.actor_id)
     entries.filter(pk__in=undo["trusted"]).update(trust=Trust.UNTRUSTED)
-    # What waits goes on waiting, should its line come back.
+    # Keep pending entries, in case their line is restored.
     entries.filter(pk__in=undo["entries"], trust=Trust.TRUSTED).delete()
     for change in undo["documents"]:
         _revert(event.actor_id, change, by, reason, now)
@@ -427,7 +427,7 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
 def _revert(actor_id: UUID, change: dict[str, Any], by: Principal, reason: str, now: datetime) -> None:
     document = Document.objects.of(actor_id).not_deleted().select_for_update().filter(pk=UUID(change["id"])).first()
     if document is None:
-        raise NotUndoable(_("A document of it was deleted since."))
+        raise NotUndoable(_("One of its documents was deleted since."))
     versions = DocumentVersion.objects.filter(actor_id=actor_id, document=document)
     texts = dict(versions.filter(number__in=[change["version"] - 1, change["version"]]).values_list("number", "text"))
     before, after = texts[change["version"] - 1], texts.get(change["version"], document.text)

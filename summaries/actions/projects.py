@@ -65,7 +65,7 @@ def check_active(project: Project) -> None:
     if project.archived_at is None:
         return
     if project.merged_into is not None:
-        message = _("This project was merged into {name}; write there, or undo the merge.")
+        message = _("This project was merged into {name}; write to that one, or undo the merge.")
         raise ProjectArchived(format_lazy(message, name=project.merged_into.name))
     raise ProjectArchived(_("This project is archived; reactivate it to change it."))
 
@@ -73,7 +73,7 @@ def check_active(project: Project) -> None:
 def check_trusted(by: Principal) -> None:
     """Raise Forbidden for an untrusted key, since the texts of projects go into prompts."""
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may add entries to a project, and not change what it says."))
+        raise Forbidden(_("An untrusted key may add entries to a project, but not change its text."))
 
 
 @transaction.atomic

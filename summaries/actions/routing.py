@@ -204,7 +204,7 @@ def _decide(
         project = next(row for row in projects if row.name == prediction.project)
     elif action is Action.PROPOSE and policy.project_auto_create and may_create:
         name = str(prediction.proposed_name)
-        try:  # the first message is the description, by which the project is found until somebody writes more
+        try:  # the message is the description until a better one is written, so that the project can be found
             project = create_project(actor=actor, name=name, description=message, by=by, now=now)
         except ProjectExists:
             project = project_named(actor_id=actor.pk, name=name)
@@ -429,8 +429,8 @@ def undo_correction(
     stored = _locked(decision)
     project = stored.corrected_project
     if project is None or project.name != corrected_to:
-        raise NotCorrected(_("This correction was changed or undone meanwhile."))
-    # `correct_to_new_project` gives both the same time, so that no other project is deleted.
+        raise NotCorrected(_("This correction was changed or undone at the same time."))
+    # Equal times identify a project created by `correct_to_new_project`; no other one is deleted.
     created_with_it = project.created_at == stored.corrected_at
     if is_name(former):
         correct_routing(decision=stored, project_name=former, by=by, reason=reason, now=now)
@@ -475,6 +475,6 @@ def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
 def likely_projects(message: str, profiles: Sequence[Profile], *, first: str | None = None, limit: int) -> list[str]:
     """Return the names of the projects that share most with a message; `first`, the decided one, comes first."""
     shared = evidence(analyse(message[:MAX_SUGGESTION_LENGTH]), profiles)
-    ranked = sorted(shared, key=lambda name: -shared[name])  # stable: else those changed last
+    ranked = sorted(shared, key=lambda name: -shared[name])  # stable sort: ties keep the order of last change
     names = [first, *(name for name in ranked if name != first)] if first else ranked
     return names[:limit]

@@ -220,7 +220,7 @@ def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer,
         is_first = False
     if state.request and state.request.has_window:
         return draft
-    return replace(draft, covered=state.session.message_count)  # also what was not spoken at the end
+    return replace(draft, covered=state.session.message_count)  # includes trailing messages without dialogue
 
 
 def _next_step(state: SessionState, draft: Draft, summarizer: Summarizer) -> tuple[Call, str | None] | None:

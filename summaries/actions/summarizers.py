@@ -212,7 +212,7 @@ def digest(
         raise NoSummaries(_("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     summarizer = summarizer_for(tenant.actor, policy, task="digest")
-    # The day as author, for the extractive summarizer: a digest shows when, a summary who.
+    # The extractive summarizer shows authors: a digest passes the day instead.
     zone = zone_of(tenant.agent, tenant.actor)
     ends = [summary.local_end(zone) for summary in summaries]
     texts = [

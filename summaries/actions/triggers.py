@@ -89,7 +89,7 @@ def enqueue_summary(
     if summary is not None and summary.locked:
         raise SummaryLocked(_("A person edited this summary, which locked it; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     window = {"created_at__gte": start_time, "created_at__lte": end_time, "content__regex": VISIBLE_CHARACTER}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
     if not rows.filter(**{name: value for name, value in window.items() if value is not None}).exists():
@@ -160,7 +160,7 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     seconds = policy_value("summary_trigger_interval_seconds", IntegerField())
     allowed = ExpressionWrapper(seconds * Value(timedelta(seconds=1)), DurationField())
     own = Summary.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"))
-    # PostgreSQL's greatest passes over the end that an open session does not have.
+    # PostgreSQL's GREATEST ignores NULL, the `ended_at` of an open session.
     since = Greatest(Coalesce(Subquery(own.values("written_at")), "started_at"), "ended_at")
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
     rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKBACK), message_count__gt=0)

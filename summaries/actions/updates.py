@@ -83,7 +83,7 @@ def update_projects(*, updating: UpdateContext, session_id: UUID, step: Step, ma
         passage = _next_passage(session, read_until, updating)
         if passage is None:
             return added
-        # None: deleted, archived or renamed, or a name that a client made up.
+        # None: deleted, archived, renamed or never existing.
         project = active_project(actor_id=actor.id, name=passage.project)
         data = _extract(updating, session, project, passage) if project and passage.messages else None
         with step():
@@ -273,7 +273,7 @@ def _add_entries(updating: UpdateContext, session: Session, project: Project, pa
     try:
         project = locked_project(project)
         check_active(project)
-    except (UnknownRow, ProjectArchived):  # meanwhile
+    except (UnknownRow, ProjectArchived):  # deleted or archived concurrently
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
     known = {document.name: document.text for document in _appendable_documents(project)}

@@ -76,8 +76,8 @@ OUTCOMES: Final[Words] = {
     Outcome.DONE: _("rewritten shorter"),
     Outcome.NOT_NEEDED: _("not needed: it was short enough"),
     Outcome.NO_MODEL: _("waits: no language model is configured"),
-    Outcome.TOO_MUCH_PROTECTED: _("refused: what is protected alone is too long; unpin or shorten it"),
-    Outcome.REFUSED: _("refused: the rewritten text lost what is protected, or was too long; nothing was changed"),
+    Outcome.TOO_MUCH_PROTECTED: _("refused: the protected parts alone are too long; unpin or shorten some"),
+    Outcome.REFUSED: _("refused: the rewritten text lost protected parts, or was too long; nothing was changed"),
 }
 STATUSES: Final[Words] = {
     ProjectStatus.ACTIVE: _("active"),
@@ -112,7 +112,7 @@ ACTIONS: Final[Words] = {
     Action.ASK: _("the user was asked"),
     Action.PROPOSE: _("a new project was proposed"),
 }
-DISCLOSED: Final = _("routed, and the user was told")
+DISCLOSED: Final = _("routed, and disclosed to the user")
 """Of a guess in a chat: only there the model is instructed to name the project."""
 PROTECTION_REASONS: Final[Words] = {
     ProtectionReason.WHOLE: _("this document is never rewritten"),

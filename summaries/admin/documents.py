@@ -72,9 +72,7 @@ TRUST_ACTIONS = {
     "doubt": (
         Trust.UNTRUSTED,
         "believe",
-        ngettext_lazy(
-            "%(number)d entry waits to be trusted again.", "%(number)d entries wait to be trusted again.", "number"
-        ),
+        ngettext_lazy("%(number)d entry is pending again.", "%(number)d entries are pending again.", "number"),
     ),
 }
 """The trust that each button sets, the button that undoes it, and the message."""
@@ -171,7 +169,7 @@ class DocumentAdmin(HistoryAdmin):
             self.offer_undo(request, words, undo)
         return saved
 
-    # The buttons.
+    # Buttons
 
     @object_action()
     def believe_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
@@ -197,7 +195,7 @@ class DocumentAdmin(HistoryAdmin):
             raise DomainError(_("This document is never rewritten.")) from None
         except ProviderUnavailable:
             raise DomainError(NOT_CONFIGURED) from None
-        words = gettext("It will be compacted in the background. The text before it is kept as a backup.")
+        words = gettext("It will be compacted in the background. The previous text is kept as a backup.")
         return Done(words)
 
     def ask_to_compact(self, request: HttpRequest, document: Document) -> HttpResponse:
@@ -221,7 +219,7 @@ class DocumentAdmin(HistoryAdmin):
     def remove_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
         project = Project(pk=document.project_id)
         remove_empty_document(document=document, **change)
-        words = gettext("%(name)s was removed; nothing had been written into it.")
+        words = gettext("%(name)s was removed; it was empty.")
         return Done(words % {"name": document.name}, to=address("change", project))
 
     @object_action(may_manage_life, confirm="lines_to_move")
@@ -231,7 +229,7 @@ class DocumentAdmin(HistoryAdmin):
     def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
         return lines_page(self, request, document)
 
-    # What the page loads.
+    # Fragments that the page loads
 
     @row_page
     @method_decorator(require_POST)
@@ -261,7 +259,7 @@ class DocumentAdmin(HistoryAdmin):
             request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out
         )
 
-    # Versions.
+    # Versions
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         """Return the versions; a row of the table holds a former text and describes the change to the next one."""
@@ -298,7 +296,7 @@ class DocumentAdmin(HistoryAdmin):
             return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})
         return restored_version(restored, number, row.version)
 
-    # What the page tells besides the fields.
+    # Context of the page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Document.objects.select_related("project__actor__agent").get(pk=row.pk, actor_id=row.actor_id)
@@ -338,7 +336,7 @@ class DocumentAdmin(HistoryAdmin):
 
 @cache
 def _markdown() -> MarkdownIt:
-    # No HTML of the text's own; images are left out, since they would be asked for from wherever they lie.
+    # Raw HTML is disabled, and images are omitted, as browsers would request them from any host.
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 

@@ -122,7 +122,7 @@ PAGES = [
 
 
 def tiles(now: datetime) -> list[Tile]:
-    # Nobody looks further back: later messages have found their projects since.
+    # Older decisions are no longer of interest.
     unsure = RoutingDecision.objects.filter(
         confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - timedelta(days=30)
     )

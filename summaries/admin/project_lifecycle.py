@@ -55,7 +55,7 @@ def transfer_result(transfer: Transfer) -> Done:
     """Return the report of a merge or move, with its undo."""
     assert transfer.event is not None
     number = sum(document.added for document in transfer.documents)
-    words = ngettext("%(number)d line is in %(name)s now.", "%(number)d lines are in %(name)s now.", number)
+    words = ngettext("%(number)d line was moved to %(name)s.", "%(number)d lines were moved to %(name)s.", number)
     undo = address("undo", Project(pk=transfer.event.project_id), event=transfer.event.pk)
     return Done(words % {"number": number, "name": transfer.into}, undo=undo)
 

@@ -84,7 +84,7 @@ class ProjectForm(VersionedForm):
         required=False,
         max_length=MAX_DESCRIPTION_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text=_("Stands in the catalog, and in MEMORY.md as its block quote."),
+        help_text=_("Shown in the catalog, and in MEMORY.md as its block quote."),
     )
 
     class Meta:
@@ -153,7 +153,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     shown_status = column(
         _("state"),
         lambda project: (str(project.status), STATUSES[project.status]),
-        ordering=Coalesce("deleted_at", "archived_at"),  # the state itself is no column of the table
+        ordering=Coalesce("deleted_at", "archived_at"),  # the state is computed, not a column
         colours=STATUS_COLOURS,
     )
 
@@ -191,7 +191,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             self.offer_undo(request, words, address("undo_edit", changed, **values))
         return changed
 
-    # Deleting.
+    # Deletion
 
     def delete_model(self, request: HttpRequest, obj: Project) -> None:
         with suppress(UnknownRow):
@@ -210,7 +210,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             _("corrections that led messages here"): corrections.count(),
         }
 
-    # The pages and buttons beside the form.
+    # Further pages and buttons
 
     @object_action()
     def undo_edit_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
@@ -231,7 +231,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH],
             **change,
         )
-        words = gettext("%(name)s was added; write into it here.") % {"name": document.name}
+        words = gettext("%(name)s was added; edit it here.") % {"name": document.name}
         return Done(words, to=address("change", document), undo=address("remove", document))
 
     @row_page
@@ -287,7 +287,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             messages.error(request, gettext("The language model did not answer. Try again later."))
         return None
 
-    # What the page tells besides the fields.
+    # Context of the page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)

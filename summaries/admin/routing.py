@@ -64,7 +64,7 @@ ActionFilter = choice_filter(
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
-    empty_hint = _("Once there are projects, each message that is routed leaves a decision.")
+    empty_hint = _("Once there are projects, a decision is stored for each routed message.")
     allows = frozenset({"change"})
     list_display = (
         "shown_message",
@@ -103,7 +103,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     def title_of(self, row: Any) -> str:
         return title_with_time(ACTIONS[row.action], row.created_at)
 
-    # The columns and fields.
+    # Columns and fields
 
     shown_message = column(_("message"), lambda decision: wide(excerpt(decision.opening)))
 
@@ -124,7 +124,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
-        # A guess is disclosed in a chat alone, by the answer of its model.
+        # Only chat discloses a guess, in the model's answer.
         if decision.action == Action.DISCLOSE and decision.session_id is not None:
             turns = ChatTurn.objects.filter(actor_id=decision.actor_id, session_id=decision.session_id)
             if turns.filter(state=TurnState.ANSWERED, routing__id=str(decision.pk)).exists():
@@ -165,7 +165,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
                 decision.may_make = may_make
         return answer  # type: ignore[no-any-return]
 
-    # Putting right.
+    # Corrections
 
     @object_action()
     def correct_view(self, request: HttpRequest, decision: RoutingDecision, change: Change) -> Done:
@@ -181,7 +181,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             field = "chosen" if take == "chosen" else "project"
             name, made = submitted_text(request, field)[:MAX_NAME_LENGTH], {}
             correct_routing(decision=decision, project_name=name, **change)
-        words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
+        words = gettext("Similar messages are routed to %(name)s from now on.") % {"name": name}
         return Done(words, undo=address("uncorrect", decision, corrected_to=name, **values, **made))
 
     @object_action()
@@ -195,10 +195,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             with_project=made and person_may(request, "delete_project"),
             **change,
         )
-        words = gettext("The correction was taken back.")
+        words = gettext("The correction was undone.")
         if made and not project_deleted:
-            words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": corrected_to}
-        # Where the project that was made for the message is gone with it, there is nothing to go back to.
+            words = gettext("The correction was undone; the project %(name)s is kept.") % {"name": corrected_to}
+        # A deleted project that was created for the message cannot be the target again.
         return Done(words, undo=None if project_deleted else address("correct", decision, project=corrected_to))
 
     @object_action(may_manage_life)
@@ -269,7 +269,7 @@ def translated_reason(reason: str) -> str:
     if parts is None:
         return reason
     sentence, named = parts
-    if "reason" in named:  # that of the words, where a model could not be asked
+    if "reason" in named:  # nested reason of the word router, if no model was available
         named["reason"] = translated_reason(named["reason"])
     return gettext(sentence).format(**named)
 

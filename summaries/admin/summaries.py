@@ -23,7 +23,7 @@ class SummaryForm(VersionedForm):
     text = ProseField(
         max_length=MAX_TEXT_LENGTH,
         label=_("Summary"),
-        help_text=_("A text that you change is locked: no job rewrites it until you unlock it."),
+        help_text=_("Editing locks the text: jobs do not rewrite it until you unlock it."),
     )
 
     class Meta:
@@ -82,7 +82,7 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
         row.session.actor = row.actor
         enqueue_summary(session=row.session, anew=True, **values)
 
-    # What the page tells besides the fields.
+    # Context of the page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Summary.objects.get(pk=row.pk, actor_id=row.actor_id)

@@ -180,8 +180,8 @@ def protected_places(blocks: Sequence[Block], protection: Protection) -> set[int
     filled = [place for place, block in enumerate(blocks) if block.text.strip()]
     kept = {place for place in filled[:1] if blocks[place].level == 1}
     kept.update([place for place in filled if _QUOTE.match(blocks[place].first_line)][:1])
-    headings: list[tuple[int, int, bool]] = []  # level, place, whether all below is kept
-    items: list[tuple[int, bool]] = []  # indent, whether all below is kept
+    headings: list[tuple[int, int, bool]] = []  # level, index, whether everything below is kept
+    items: list[tuple[int, bool]] = []  # indent, whether everything below is kept
     for place, block in enumerate(blocks):
         if block.level:
             headings = [above for above in headings if above[0] < block.level]
@@ -304,7 +304,7 @@ def rewritten(section: Section, answer: str, code: str) -> Rewritten:
             faults.add(number)
         latest = max(latest, number)
     if section.pieces[0].is_kept and next((is_kept for is_kept, text in parts if text), True) is False:
-        faults.add(1)  # something was put above the title
+        faults.add(1)  # text was inserted above the title
     says_something = any(text for is_kept, text in parts if not is_kept) or not section.free.strip()
     return Rewritten(_laid_out(parts), tuple(sorted(faults)), not says_something)
 

@@ -84,7 +84,7 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
     earlier = sentences(call.previous)
     fresh = [(message, text) for message in call.messages for text in sentences(message.text)]
     last = max(1, len(fresh) - 1)
-    # The previous summary comes first: its beginning is the conversation's.
+    # The previous summary precedes the messages, as it covers the start of the conversation.
     kept = [Sentence(line, 0.0 if place == 0 else 0.5, was_chosen=True) for place, line in enumerate(earlier)]
     begin = 0.5 if kept else 0.0
     found = kept + [
@@ -117,7 +117,7 @@ def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
     themes = sentence.themes
     if len(themes) < MIN_THEMES:
         return 0.0
-    # Divided by a root: a long sentence says more than a short one, but not in proportion to its length.
+    # Divided by a root of the length: information grows with length, but less than linearly.
     shared = sum(math.log1p(frequency[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
     bonus = ACTION_WEIGHT * bool(_DEED.search(sentence.text))
     bonus += (LAST_QUESTION_WEIGHT if sentence.place >= LAST_PART else EARLIER_QUESTION_WEIGHT) * is_question(

@@ -27,7 +27,7 @@ class SummaryPolicy(Policy):
     TITLE = _("Session summaries")
     CHECKS = {
         "summarizes": switch().described(
-            _("Summaries by themselves"), _("sessions are summarised by themselves; by hand they can be in any case")
+            _("Automatic summaries"), _("sessions are summarised automatically; on request they are in any case")
         ),
         "summary_trigger_message_count": whole(10, 10_000).described(
             _("Messages until a summary"), _("a summary is due after so many messages since the last"), _("messages")
@@ -69,14 +69,16 @@ class ProjectPolicy(Policy):
             _("Routing of messages"), _("`auto`: contexts and chats that name no project are routed")
         ),
         "project_auto_create": switch().described(
-            _("New projects by themselves"),
-            _("a project that the router proposes is made at once, unless an untrusted key asks"),
+            _("Automatic new projects"),
+            _("a project that the router proposes is created at once, except for untrusted keys"),
         ),
         "routing_examples": whole(0, 50).described(
             _("Corrections as examples"), _("the most corrections that the router's model is shown"), _("corrections")
         ),
         "routing_deadline_seconds": whole(1, 120).described(
-            _("Deadline of routing"), _("how long the router's model may take; after that words decide"), _("seconds")
+            _("Deadline of routing"),
+            _("how long the router's model may take; after that, messages are routed by words"),
+            _("seconds"),
         ),
         "project_search_tokens": whole(0, 20_000).described(
             _("Project documents in a context"),

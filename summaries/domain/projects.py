@@ -88,7 +88,7 @@ def _name_problem(name: str) -> Message:
     if not _KEBAB.fullmatch(name):
         return _("A project's name is of small letters a to z and digits, its words joined by single hyphens.")
     if name in RESERVED_NAMES or name in WINDOWS_DEVICES:
-        return _("This name means something else.")
+        return _("This name is reserved.")
     return ""
 
 
@@ -123,7 +123,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-# Hiragana beside kanji are endings and particles: 引っ越し計画 is no "shi".
+# Hiragana next to kanji are endings and particles: 引っ越し計画 does not become "shi".
 _OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]++|(?<![ぁ-ゖ])[ぁ-ゖ]++(?=[\u3005\u3400-\u9fff])")
 
 
@@ -271,7 +271,7 @@ def describe_day(day: DayTotals, *, outcome_labels: Mapping[str, Any] | None = N
     busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:MAX_DAY_PROJECTS]]
     comma = str(_(", "))
     text: str = _("{day}: {done}.").format(
-        day=day.day.isoformat(), done=comma.join(done) or _("nothing was done with projects")
+        day=day.day.isoformat(), done=comma.join(done) or _("no activity in projects")
     )
     text += _(" Outcomes: {listed}.").format(listed=comma.join(outcomes)) if outcomes else ""
     return text + (_(" Most with: {listed}.").format(listed=comma.join(busiest)) if busiest else "")

@@ -28,16 +28,16 @@ class Action(StrEnum):
 CONSEQUENCES: Final[Mapping[Confidence, Action]] = {Confidence.HIGH: Action.ROUTE, Confidence.MEDIUM: Action.DISCLOSE}
 """Actions where a project was found; where none was, or at low confidence, the user decides."""
 
-SAME_CORRECTED: Final = gettext_noop("The same message was put right before.")
-LIKE_CORRECTED: Final = gettext_noop("A message like it was put right before.")
-WORDS_OF: Final = gettext_noop("Its words are those of {project}.")
-WORDS_OF_TWO: Final = gettext_noop("Its words are those of {project} and of {other} alike.")
-SOME_WORDS_OF: Final = gettext_noop("Some of its words are those of {project}.")
-SPEAKS_OF: Final = gettext_noop("It speaks of something that {project} is about.")
+SAME_CORRECTED: Final = gettext_noop("The same message was corrected before.")
+LIKE_CORRECTED: Final = gettext_noop("A similar message was corrected before.")
+WORDS_OF: Final = gettext_noop("Its words match {project}.")
+WORDS_OF_TWO: Final = gettext_noop("Its words match {project} and {other} equally.")
+SOME_WORDS_OF: Final = gettext_noop("Some of its words match {project}.")
+SPEAKS_OF: Final = gettext_noop("Its topic matches {project}.")
 SESSION_OF: Final = gettext_noop("Its session is about {project}.")
-WORDS_OF_NONE: Final = gettext_noop("Its words are those of no project.")
-BEGINS: Final = gettext_noop("It seems to begin something that no project is about.")
-MODEL_AWAY: Final = gettext_noop("The language model could not be asked ({code}), so words decided. {reason}")
+WORDS_OF_NONE: Final = gettext_noop("Its words match no project.")
+BEGINS: Final = gettext_noop("It seems to start a topic without a project.")
+MODEL_AWAY: Final = gettext_noop("The language model was unavailable ({code}), so words decided. {reason}")
 REASONS: Final = (
     SAME_CORRECTED, LIKE_CORRECTED, WORDS_OF_NONE, WORDS_OF_TWO, SOME_WORDS_OF, WORDS_OF, SPEAKS_OF, SESSION_OF, BEGINS,
     MODEL_AWAY,
@@ -124,7 +124,7 @@ def usable_prediction(prediction: Prediction, projects: Sequence[str], *, curren
     if wanted and wanted not in projects:
         proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
     is_new = proposed is not None and prediction.project is None and prediction.confidence is not Confidence.LOW
-    # Nothing is sure before the user agreed to a new project.
+    # Never high confidence before the user agreed to a new project.
     confidence = Confidence.MEDIUM if is_new else Confidence.LOW
     return Prediction(None, proposed, confidence, prediction.reason[:MAX_REASON_LENGTH])
 

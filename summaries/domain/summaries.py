@@ -210,7 +210,7 @@ def next_call(
             break
         lines.append(line)
         left -= count(f"{line}\n")
-    # Counts of lines add up to that of the text, give or take a token at each seam.
+    # Token counts of lines sum to that of the text within one token per line break.
     while len(lines) > 1 and count("\n".join(lines)) > room:
         lines.pop()
     lines = lines or [shortened(line_of(pending[0], None), room, count)]
@@ -229,7 +229,7 @@ def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, 
     length = bisect_left(lengths, True, key=lambda each: count(text[:each]) > limits.room)
     if not length:
         raise NoRoom
-    if length < len(text):  # up to a sentence's end if one is near
+    if length < len(text):  # ends at a nearby sentence end, if any
         length = max(text.rfind(end, length // 2, length) for end in SENTENCE_ENDS) + 1 or length
     message = SpokenMessage(draft.covered, "", "", text[:length], draft.end_time, draft.trust)
     return Call("", (text[:length],), (message,)), text[length:]

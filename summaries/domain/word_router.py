@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from math import fsum  # the same in every order, and so in every process
+from math import fsum  # independent of order, and so equal in every process
 from typing import Final
 from uuid import UUID
 
@@ -89,7 +89,7 @@ MAX_CATALOG_PROJECTS: Final = 300
 _WORDS: Final = re.compile(r"\w+")
 _CHARACTER: Final = 0.1
 _PAIR: Final = 0.25
-_EXPRESSION: Final = 0.5  # its pairs count besides
+_EXPRESSION: Final = 0.5  # in addition to its pairs
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def profile_of(name: str, *, description: str, texts: Sequence[str], examples: S
 
 @lru_cache(maxsize=600)
 def _terms(text: str) -> Set[str]:
-    # Cached: documents and examples are much the same from one message to the next.
+    # Cached, as documents and examples rarely change between messages.
     return frozenset(analyse(text))
 
 
@@ -379,7 +379,7 @@ def most_similar(message: str, examples: Sequence[Example], number: int) -> list
     """Return so many of the examples, the most similar first; of equally similar ones the latest."""
     terms = _terms(message[:COMPARED_LENGTH])
     ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH])))
-    return ranked[:number]  # stable: the latest first
+    return ranked[:number]  # stable sort: ties keep the latest first
 
 
 def similarity(one: str, other: str) -> float:

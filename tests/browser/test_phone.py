@@ -93,7 +93,7 @@ def test_a_session_says_who_ended_it(phone: Any, stage: Stage) -> None:
     assert "(by tidy (command))" in phone.locator(".hub-facts").first.inner_text()
     by_itself = Session.objects.exclude(ended_at=None).exclude(pk=session.pk).earliest("id")
     phone.goto(page_of(by_itself))
-    assert "by itself, idle since" in phone.locator(".hub-facts").first.inner_text()
+    assert "automatically, idle since" in phone.locator(".hub-facts").first.inner_text()
 
 
 def test_the_chosen_filter_of_jobs_is_marked(phone: Any, stage: Stage) -> None:

@@ -27,7 +27,7 @@ def test_a_summary_is_put_right_unlocked_and_written_anew(page: Any, stage: Stag
     summary.refresh_from_db()
     assert not summary.locked
     page.goto(page_of(summary))
-    press(page, "Write it anew")
+    press(page, "Rewrite it")
     assert Job.objects.filter(kind="summarize", actor=stage.maya, state="queued").exists()
 
 

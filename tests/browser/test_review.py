@@ -146,9 +146,9 @@ def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage
         page.goto(address)
         heads, cell = (page.locator(".review-heads [role=columnheader]"), page.locator(".review-other.review-cell"))
         for chosen, said, line, marked in (
-            (0, ["Stays", "Is merged into it"], "line-through", "only in what goes:"),
-            (1, ["Is merged into it", "Stays"], "underline", "only in what stays:"),
-            (0, ["Stays", "Is merged into it"], "line-through", "only in what goes:"),
+            (0, ["Stays", "Is merged into it"], "line-through", "only in the archived one:"),
+            (1, ["Is merged into it", "Stays"], "underline", "only in the kept one:"),
+            (0, ["Stays", "Is merged into it"], "line-through", "only in the archived one:"),
         ):
             page.locator("input[name=stays]").nth(chosen).check()
             assert [heads.nth(number).inner_text() for number in range(2)] == said

@@ -26,6 +26,9 @@ text = "says"
             '<p class="go">{# say #}{% translate "Nobody" %} {{ told }} beside</p>',
             ["beside", "Nobody"],
         ),
+        ("comments", ".html", '<p class="go">{# who says #} beside', ["says"]),
+        ("comments", ".sql", "-- name: go\n-- It lies there.\nSELECT 1 -- whose\n", ["lies", "whose"]),
+        ("comments", ".js", "go(); // told\n/* whose\n way */ const link = 'http://nobody';", ["told", "whose"]),
         ("prose", ".md", "A program in Go, a stand-alone server, a standard.", []),
     ],
 )

@@ -1517,7 +1517,7 @@ export interface components {
             domain?: string;
             related_domains?: string[];
             current_project?: string;
-            /** @description Owner mode: everything is filed under this one user. */
+            /** @description Owner mode: everything is stored for this one user. */
             fixed_user_id?: string;
             /** @description Values that differ from the defaults. */
             policy?: unknown;
@@ -2400,7 +2400,7 @@ export interface components {
             readonly consolidation_level: number;
             /** @description What was learnt, by perspective. */
             learnings?: unknown;
-            /** @description Values of the client's own, by key. */
+            /** @description Metadata of the client, by key. */
             metadata?: unknown;
             /** Format: date */
             readonly said_on: string | null;
@@ -2535,7 +2535,7 @@ export interface components {
             metadata?: unknown;
             /**
              * Format: date-time
-             * @description When the client took another branch; such a message is not drawn from.
+             * @description When the client continued from an earlier message; this one is not read any more.
              */
             abandoned_at?: string | null;
         };

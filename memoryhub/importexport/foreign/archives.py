@@ -104,7 +104,7 @@ def _files(root: Path) -> Iterator[Path]:
     folders, count = [root], 0
     while folders:
         for path in sorted(folders.pop().iterdir()):
-            with suppress(OSError):  # deleted meanwhile
+            with suppress(OSError):  # deleted concurrently
                 mode = path.lstat().st_mode
                 if stat.S_ISDIR(mode) and path.name not in (".git", "node_modules", ".venv", ".trash"):
                     folders.append(path)

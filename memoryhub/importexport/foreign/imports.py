@@ -130,9 +130,9 @@ def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     if not format:
         raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMATS)}.")
     if names.agent_id is None:
-        raise CannotImport(_("The file does not say which agent remembers: name --agent."))
+        raise CannotImport(_("The file names no agent: give --agent."))
     if names.user_id is None and not FORMATS[format].names_users:
-        raise CannotImport(_("The file does not say whose it is: name --agent and --user."))
+        raise CannotImport(_("The file names no owner: give --agent and --user."))
     return format
 
 
@@ -145,7 +145,7 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
         context.report.names_files = False
     batch: list[LocatedRecord] = []
     weight = size = number = 0
-    # No name holds the reader: where a step raises, its file is closed at once.
+    # The reader is not bound to a name, so that its file is closed as soon as a step raises.
     for number, located in enumerate(islice(FORMATS[context.format].read(archive, context.now), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             context.refuse(located, located.record.reason, located.record.record_name)

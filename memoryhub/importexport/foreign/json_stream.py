@@ -90,7 +90,7 @@ def _parse_pieces(splitter: "_Splitter", chunks: Iterator[bytes]) -> Iterator[El
             yield Element(line, problem=piece, entry=entry)
             continue
         try:
-            # Few of its texts are stored, and each of these is checked then.
+            # Few of its texts are stored; those are validated then.
             yield Element(line, load_json(piece, is_stored=False), entry=entry)
         except UnusableJSON as error:
             yield Element(line, problem=str(error), entry=entry)

@@ -75,7 +75,7 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
     row = Import.objects.select_for_update().select_related("actor__agent").get(actor_id=row.actor_id, pk=row.pk)
     _check_caller(row, by)
     if row.imported_at is not None:
-        raise WrongImportState(_("This file was imported already; begin another import."))
+        raise WrongImportState(_("This file was imported already; start another import."))
     if offset + len(data) <= row.size:
         return row
     if offset != row.size:
@@ -85,7 +85,7 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
     path = upload_path(row)
     private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.truncate(row.size)  # remove bytes of a chunk whose transaction was rolled back
+        file.truncate(row.size)  # remove bytes of a chunk after a rollback of its transaction
         file.seek(row.size)
         file.write(data)
     row.size += len(data)
@@ -95,7 +95,9 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
 
 def _check_caller(row: Import, by: Principal) -> None:
     if row.is_trusted and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not change an import that a trusted one began; begin another import."))
+        raise Forbidden(
+            _("An untrusted key may not change an import that a trusted one started; start another import.")
+        )
 
 
 def upload_path(row: Import) -> Path:
@@ -144,14 +146,14 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime)
         raise Forbidden(_("An untrusted key may not undo an import; a curator can."))
     job = with_jobs([row])[0].job
     if job is not None and job.state in OPEN:
-        raise WrongImportState(_("Another job of this import is under way; wait for it."))
+        raise WrongImportState(_("Another job of this import is running; wait for it."))
     has_rows = (
         row.imported_at is not None or ImportedRow.objects.filter(actor_id=row.actor_id, import_id=row.pk).exists()
     )
     if verb == UNDO and (row.undone_at is not None or not has_rows):
-        raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
+        raise WrongImportState(_("There is nothing to undo: it was not imported, or was undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
-        raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
+        raise WrongImportState(_("There is no file to import: send it first, or start another import."))
     audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}, order=order_of(by)

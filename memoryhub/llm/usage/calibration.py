@@ -179,12 +179,12 @@ class CalibratedFactors:
     def of(self, provider: str, model: str) -> Factors | None:
         with self._lock:
             is_due = self._clock() >= self._expires
-            if is_due:  # the others go on with what is known while one reads
+            if is_due:  # other threads use the known factors while one reads
                 self._expires = self._clock() + CACHE_SECONDS
         if is_due:
             try:
                 self._known = {(row.provider, row.model): row.factors for row in TokenFactors.objects.all()}
-            except Error as error:  # also of a broken connection, which is no DatabaseError; the known ones are kept
+            except Error as error:  # includes broken connections, which are not DatabaseErrors; known factors are kept
                 log.warning("token factors were not read", extra={"error": type(error).__name__})
         return self._known.get((provider, model))
 

@@ -16,7 +16,7 @@ class LedgerEntry(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    created_at = models.DateTimeField(help_text="When the call was over.")
+    created_at = models.DateTimeField(help_text="When the call ended.")
     agent_id = models.CharField(max_length=255, blank=True, help_text="Who pays; empty: the operator's own call.")
     actor = models.ForeignKey(Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     operation = models.CharField(max_length=32)
@@ -31,13 +31,13 @@ class LedgerEntry(models.Model):
     cache_write_tokens = models.PositiveBigIntegerField(
         default=0, help_text="Of the input tokens, those put into the provider's cache."
     )
-    estimated_tokens = models.PositiveBigIntegerField(help_text="What the request was taken for beforehand.")
+    estimated_tokens = models.PositiveBigIntegerField(help_text="Tokens that were estimated before the call.")
     raw_latin = models.PositiveBigIntegerField(default=0)
     raw_japanese = models.PositiveBigIntegerField(default=0)
     raw_code = models.PositiveBigIntegerField(default=0)
     raw_other = models.PositiveBigIntegerField(default=0)
     messages = models.PositiveIntegerField(default=0)
-    is_sample = models.BooleanField(default=False, help_text="Texts alone were sent: factors can be fitted.")
+    is_sample = models.BooleanField(default=False, help_text="Only texts were sent, so factors can be fitted.")
     latency_ms = models.FloatField()
     cost = models.DecimalField(
         max_digits=16, decimal_places=8, null=True, blank=True, help_text="US dollars; empty: no price known."
@@ -54,7 +54,7 @@ class LedgerEntry(models.Model):
             )
         ]
         indexes = [
-            # Sums of a day read the index alone.
+            # For index-only scans of a day's sums.
             models.Index(
                 fields=["agent_id", "created_at"],
                 name="ledger_by_agent_and_time",

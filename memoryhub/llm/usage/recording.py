@@ -38,7 +38,7 @@ def record(entry: LedgerEntry) -> None:
         _store(entry)
         if entry.is_sample:
             calibrate_when_due(entry.provider, entry.model)
-    except Error as error:  # also where the connection is broken, which is no DatabaseError
+    except Error as error:  # includes broken connections, which are not DatabaseErrors
         log.error(
             "a call is missing in the ledger",
             extra={"operation": entry.operation, "outcome": entry.outcome, "error": type(error).__name__},
@@ -56,7 +56,7 @@ def _store(entry: LedgerEntry) -> None:
 
     try:
         _insert(entry)
-    except RuntimeError:  # what `durable` raises within a transaction
+    except RuntimeError:  # raised by `durable` within a transaction
         with ThreadPoolExecutor(1, "ledger") as elsewhere:
             elsewhere.submit(insert_on_own_connection).result()
 
@@ -65,7 +65,7 @@ def _insert(entry: LedgerEntry) -> None:
     try:
         with transaction.atomic(durable=True):
             entry.save(force_insert=True)
-    except IntegrityError:  # the user was erased meanwhile; the call was made all the same
+    except IntegrityError:  # the user was erased during the call, which was made nevertheless
         entry.actor_id = None
         with transaction.atomic(durable=True):
             entry.save(force_insert=True)

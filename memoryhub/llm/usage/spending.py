@@ -171,7 +171,7 @@ def estimate_errors(*, since: datetime) -> list[EstimateError]:
         return [EstimateError(*row) for row in cursor.fetchall()]
 
 
-# How far the estimates of a time lay from what was reported, as shares of it.
+# Relative errors of the token estimates in a period.
 ESTIMATE_ERRORS: Final = """
 SELECT provider, model, percentile_cont(0.5) WITHIN GROUP (ORDER BY error),
     percentile_cont(0.95) WITHIN GROUP (ORDER BY error)

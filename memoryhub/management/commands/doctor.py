@@ -18,7 +18,7 @@ def _look(diagnosis: Diagnosis) -> list[Finding]:
         return list(diagnosis())
     except OperationalError as error:
         return [Finding(Level.BROKEN, "database", explain_outage(error))]
-    except DatabaseError as error:  # of a statement, whose message may quote a stored value
+    except DatabaseError as error:  # the message of a failed statement may quote a stored value
         detail = f"The database refuses a statement ({type(error).__name__}); its log says which."
         return [Finding(Level.BROKEN, diagnosis.__name__, detail)]
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # A database that is away is one finding, not one of each check that asks it.
+        # Report an unreachable database once, not for each check that uses it.
         findings = list(dict.fromkeys(finding for diagnosis in DIAGNOSES for finding in _look(diagnosis)))
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2))

@@ -51,7 +51,7 @@ class Command(BaseCommand):
         try:
             active_space()
         except ProviderError as error:
-            # The server runs without an embedder; `doctor` and /readyz say the same.
+            # The server runs without an embedder; `doctor` and /readyz report it.
             self.stderr.write(f"  Embedder   {error}")
         with transaction.atomic():
             if not users.filter(is_superuser=True).exists():
@@ -60,7 +60,7 @@ class Command(BaseCommand):
             if not ApiKey.objects.exists():
                 by = FIRST_WITH_DEMO if environment.demo else FIRST
                 key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
-        # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
+        # Print at once: they are shown only here, and the process may be stopped during the demo's import.
         self._print(url, password, key, environment.data_dir)
         trail = AuditEntry.objects
         is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()

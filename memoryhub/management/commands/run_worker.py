@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Load what jobs need before the workers are forked, so that no job waits for it and the processes share it: a
-        # vendor's library takes seconds to import. Frozen objects are left alone by the garbage collector, which would
+        # vendor's library takes seconds to import. Frozen objects are skipped by the garbage collector, which would
         # write to their pages and so copy them into each process.
         with suppress(ProviderError):
             embedding_provider()

@@ -53,7 +53,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         folder = read_data_dir(os.environ)
-        # Only what starts it needs the settings; a wrong one keeps nobody from ending it.
+        # Only `start` reads the settings, so that an invalid one does not prevent stopping the server.
         options: dict[str, Any] = {}
         if action == "start":
             settings = read_environment()
@@ -91,7 +91,7 @@ def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
         print(connection.url())
         return 0
     programs = find_binaries(cluster.major)
-    # The password goes by the environment: other users can read a process's arguments.
+    # Pass the password in the environment: other users can read a process's arguments.
     os.environ["PGPASSWORD"] = connection.password
     address = f"host={connection.host} port={connection.port} dbname={connection.dbname} user={connection.user}"
     if action == "dump" and file is not None:

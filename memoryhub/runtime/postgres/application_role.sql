@@ -1,9 +1,9 @@
 -- The application's role and database, for docker-compose.yml: the image's entry point runs this once, in an empty volume, as
--- the superuser `postgres`, whose password goes in the end: after that it logs in inside the container alone.
+-- the superuser `postgres`. The last statement removes its password, so that it can only log in within the container.
 \getenv password APPLICATION_PASSWORD
 CREATE ROLE memoryhub LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password';
 CREATE DATABASE memoryhub OWNER memoryhub;
 \connect memoryhub
--- pgvector is no trusted extension.
+-- pgvector is not a trusted extension.
 CREATE EXTENSION vector;
 ALTER ROLE postgres PASSWORD NULL;

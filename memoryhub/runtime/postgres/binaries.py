@@ -182,7 +182,7 @@ def _copied(packaged: Binaries, account: Account) -> Binaries:
             folder.chmod(0o755)
         try:
             partial.rename(target)
-        except OSError:  # another process was faster
+        except OSError:  # another process created it first
             shutil.rmtree(partial)
     if not copy.usable_by(account):
         raise PostgresError(f"{copy.program('postgres')} does not run as {account.name}: {_problem(account, copy)}")

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 ROLE = "memoryhub"
 DATABASE = "memoryhub"
-CONNECTIONS = 60  # what it takes at least; each costs memory
+CONNECTIONS = 60  # minimum; each costs memory
 UNFINISHED = ".unfinished-"
 LOCK_SECONDS = server.START_SECONDS + server.STOP_SECONDS
 
@@ -98,8 +98,6 @@ class EmbeddedCluster:
             raise PostgresError(f"MEMORYHUB_POSTGRES_VERSION is {major!r}; known are {sorted(INSTALLATIONS)}.")
         self.major = int(major)
 
-    # What others ask
-
     def connection(self) -> ConnectionInfo | None:
         """Say how to connect, or None when this cluster was never started."""
         try:
@@ -119,8 +117,6 @@ class EmbeddedCluster:
         """Say whether our postmaster exists; cheaper than `is_running`, and no proof that it answers."""
         return server.pid_of(self.data) is not None
 
-    # What others do
-
     def start(self) -> ConnectionInfo:
         """Start the server from any state; return how to connect.
 
@@ -134,7 +130,7 @@ class EmbeddedCluster:
             if not self.data.exists():
                 self._create()
             if self._read_passwords() is None:
-                # Through single-user mode: the data is there, the old ones are lost.
+                # Set in single-user mode: the data exists, but its passwords are lost.
                 log.warning("The passwords in %s are lost: making new ones.", self.folder)
                 target = self._server(self.data, self.major)
                 target.stop()
@@ -164,8 +160,6 @@ class EmbeddedCluster:
         for folder in homes | {self.folder}:
             if folder.exists():
                 shutil.rmtree(folder, ignore_errors=folder != self.folder)
-
-    # Where things lie
 
     @property
     def home(self) -> Path:
@@ -242,8 +236,6 @@ class EmbeddedCluster:
             f"{self.folder} belongs to another user. Run as that user, or choose another MEMORYHUB_DATA_DIR."
         )
 
-    # Making a cluster
-
     def _create(self) -> None:
         """Build the cluster aside and move it into place at once, so that a kill leaves no half of one."""
         older = max(_majors(self.home), default=None)
@@ -306,8 +298,6 @@ class EmbeddedCluster:
         if result.returncode != 0:
             raise PostgresError(f"{name} failed while upgrading PostgreSQL: {result.stderr.strip()}")
 
-    # Serving, roles and databases
-
     def _serve(self, target: server.Server) -> None:
         port = target.start(self._read_port())
         self._write_state("port", f"{port}\n")
@@ -322,7 +312,7 @@ class EmbeddedCluster:
         with self._superuser("postgres") as connection:
             if not _exists(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", ROLE):
                 connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(ROLE)))
-            # The verifier instead of the password: no log and no statistics view ever shows the password.
+            # Send the SCRAM verifier instead of the password, which then appears in no log or statistics view.
             verifier = connection.pgconn.encrypt_password(
                 self._known_passwords().application.encode(), ROLE.encode(), b"scram-sha-256"
             )
@@ -350,8 +340,6 @@ class EmbeddedCluster:
             autocommit=True,
             connect_timeout=10,
         )
-
-    # Small state, each in a file of its own
 
     def _write_state(self, name: str, text: str) -> None:
         server.write_file(self.folder / name, text, like=self.folder)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 # Below Linux' ephemeral range (32768 up), so that no outgoing connection takes the port between two starts.
 PORTS = range(20_000, 32_000)
-START_SECONDS = 300  # crash recovery after a power cut takes its time
+START_SECONDS = 300  # crash recovery may take long
 STOP_SECONDS = 60
 ORPHAN_SECONDS = 3.0
 INCLUDED = "memoryhub.conf"
@@ -36,10 +36,10 @@ synchronous_commit = off
 """
 
 
-# A page of ours costs 0.3 µs, one that must be copied from the kernel 4 µs; a scan of 5,000 scattered rows took
-# 12 ms with them, 43 ms without. Memory that is never touched is never taken.
+# A page in shared buffers costs 0.3 µs, one copied from the kernel 4 µs: a scan of 5,000 scattered rows took 12 ms
+# with these buffers and 43 ms without. Untouched memory is not allocated.
 BUFFERS_MB = range(128, 4096)
-NO_LIMIT_BYTES = 1 << 60  # how version 1 of cgroups says "none"
+NO_LIMIT_BYTES = 1 << 60  # "no limit" in cgroups version 1
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -179,7 +179,7 @@ class Server:
             port = free_port(preferred_port)
             try:
                 self._launch(port)
-            except PortTaken:  # taken between our look and the start
+            except PortTaken:  # the port was taken between check and start
                 continue
             return port
         raise PortTaken(f"PostgreSQL found its port taken three times in a row; look at {self.log}.")

@@ -1,4 +1,4 @@
-/* Buttons that copy: data-copy names the element, data-copied is what to say afterwards. They may come hidden. */
+/* Buttons that copy: data-copy names the element, data-copied is the text to show afterwards. They may be hidden initially. */
 "use strict";
 
 (function () {
@@ -9,7 +9,7 @@
     function select(element) {
         const folded = element.closest("details");
         if (folded) {
-            folded.open = true;  /* what is folded cannot be selected */
+            folded.open = true;  /* collapsed text cannot be selected */
         }
         if (element.select) {
             element.select();
@@ -23,13 +23,13 @@
     }
 
     async function copy(element) {
-        /* A page that was not loaded over TLS has no clipboard of its own. */
+        /* Without TLS, a page has no clipboard API. */
         if (navigator.clipboard && window.isSecureContext) {
             try {
                 await navigator.clipboard.writeText(textOf(element));
                 return true;
             } catch (refused) {
-                /* The older way below needs no permission. */
+                /* execCommand below needs no permission. */
             }
         }
         select(element);

@@ -1,5 +1,5 @@
-/* Editors of documents and summaries: counts tokens and previews while somebody types, and loads what is opened.
-   Without it the count is told after saving, and what is opened is a link to a page of its own. */
+/* Editors of documents and summaries: counts tokens and updates previews while typing, and loads sections when they are opened.
+   Without it the count is shown after saving, and sections are links to separate pages. */
 "use strict";
 (function () {
     const PAUSE_MS = 400;
@@ -33,7 +33,7 @@
                     show(await answer.json());
                 }
             } catch (error) {
-                // Typed on, or no connection: the next pause asks again.
+                // Aborted by further typing, or no connection: retried at the next pause.
             }
         }
 
@@ -65,11 +65,11 @@
             details.dataset.loaded = "yes";
             try {
                 const answer = await fetch(details.dataset.loads, {headers: {"X-Requested-With": "fetch"}});
-                // Whoever is logged out meanwhile is sent to another page, which is no part of this one.
+                // After a log-out the response is a redirect to the login page, which must not be inserted.
                 if (!answer.ok || answer.redirected) {
                     throw new Error("not the part");
                 }
-                // Made by the same server, which escapes every text in it.
+                // Rendered by this server with escaped texts.
                 part.innerHTML = await answer.text();
             } catch (error) {
                 delete details.dataset.loaded;
@@ -77,7 +77,7 @@
             }
         });
 
-        // The link to a page of its own stays there.
+        // The link to the separate page remains.
         function tellFailure() {
             if (!failure) {
                 failure = document.createElement("p");
@@ -87,7 +87,7 @@
         }
     }
 
-    /* Shows the Markdown of the editor beside it, anew when somebody stops typing. */
+    /* Previews the editor's Markdown next to it, at each pause of typing. */
     function previewed(button) {
         const text = document.getElementById(button.dataset.of);
         const token = document.querySelector("input[name=csrfmiddlewaretoken]");
@@ -110,7 +110,7 @@
                 headers: {"X-CSRFToken": token.value, "X-Requested-With": "fetch"},
             });
             if (answer.ok && !answer.redirected) {
-                // Made by the same server, which lets no HTML of the text's own through.
+                // Rendered by this server, which escapes HTML in the text.
                 shown.innerHTML = await answer.text();
             }
         }

@@ -1,4 +1,4 @@
-// Keys of a page: each presses the button that names it (aria-keyshortcuts). Without this file the buttons do.
+// Keys of a page: each presses the button that names it (aria-keyshortcuts). Optional: the buttons work without this file.
 "use strict";
 
 const OFF = "memoryhub-review-keys-off";
@@ -8,7 +8,7 @@ function isTyping(target) {
     return target instanceof Element && target.closest("input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable=true]") !== null;
 }
 
-// Return the key that was pressed if it is meant for the page: no letter of a field, of a dialog or of a shortcut.
+// Return the pressed key unless it is input of a field or dialog, or part of a browser shortcut.
 function pageKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) { return ""; }
     if (isTyping(event.target) || document.querySelector("dialog[open]")) { return ""; }
@@ -22,7 +22,7 @@ function goToEnd(field) {
     field.scrollTop = field.scrollHeight;
 }
 
-// A field is gone to; a box is opened and its field gone to; a button is pressed.
+// Focus a field, open a box and focus its field, or press a button.
 function press(what) {
     if (what.matches("input[type=text]")) { what.focus(); return; }
     if (what.tagName === "SUMMARY") {
@@ -55,7 +55,7 @@ function showKeys(root) {
     if (!use) { return; }
     use.checked = !isOff();
     use.addEventListener("change", () => {
-        try { localStorage.setItem(OFF, use.checked ? "0" : "1"); } catch { /* kept for this page alone */ }
+        try { localStorage.setItem(OFF, use.checked ? "0" : "1"); } catch { /* storage is disabled: valid for this page only */ }
     });
 }
 

@@ -1,8 +1,8 @@
-// Names and keys for what other people's scripts and templates draw without, for screen readers and keyboards; and the
-// browser's time zone.
+// Adds accessible names and keyboard access to elements of third-party scripts and templates, and sends the browser's
+// time zone.
 "use strict";
 
-// select2 puts a box of its own in a field's place, and the field's label does not reach it.
+// select2 replaces a field by an element without the field's label.
 function nameBoxes() {
     for (const field of document.querySelectorAll("select.select2-hidden-accessible")) {
         const box = field.nextElementSibling;
@@ -15,14 +15,14 @@ function nameBoxes() {
     }
 }
 
-// Django's list of two sides explains itself in spans that have a label and no role.
+// Django's two-sided list has its help in spans with a label and no role.
 function nameHints() {
     for (const hint of document.querySelectorAll("span.help-tooltip[aria-label]:not([role])")) {
         hint.setAttribute("role", "img");
     }
 }
 
-// An icon is a word of its font, and is read out as that word: beside other words it says nothing.
+// Icons are ligatures of a font, which screen readers would read as words; hide them next to text.
 function hideIcons() {
     for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
         const around = icon.closest("a, button, label, summary");
@@ -32,7 +32,7 @@ function hideIcons() {
     }
 }
 
-// A link without an address, or a heading, that opens something is a button, and takes the keys of one.
+// A link without href, or a heading, that opens something gets the role and keys of a button.
 function giveKeys() {
     for (const link of document.querySelectorAll("a:not([href])[x-on\\:click], #nav-sidebar-apps h2[x-on\\:click]")) {
         if (link.tagName === "A") { link.setAttribute("role", "button"); }
@@ -46,13 +46,13 @@ function giveKeys() {
     }
 }
 
-// On a phone what stands before or after the text is folded; whoever was led to a part of the page finds it open.
+// On a phone, sections around the text are collapsed; open the one that the URL's fragment names.
 function foldOnPhones() {
     if (!matchMedia("(max-width: 767px)").matches || location.hash) { return; }
     for (const part of document.querySelectorAll("details[data-folds-on-phone]")) { part.open = false; }
 }
 
-// The next page shows times by this clock, unless the person has chosen another zone.
+// Later pages use the browser's time zone, unless the person has chosen another one.
 function tellZone() {
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     const secure = location.protocol === "https:" ? "; secure" : "";
@@ -61,5 +61,5 @@ function tellZone() {
 
 tellZone();
 addEventListener("DOMContentLoaded", foldOnPhones);
-// They draw when the page has loaded; this script was here first, so it waits until they have.
+// Those scripts run on load, after this one, so wait for them.
 addEventListener("load", () => setTimeout(() => { nameBoxes(); nameHints(); hideIcons(); giveKeys(); }));

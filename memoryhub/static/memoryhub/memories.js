@@ -1,5 +1,5 @@
-// The list of memories by keys: j and k go from row to row, the other keys press what is in the row. One press leads
-// back to the same place, also where the row itself has gone.
+// Keyboard control of the list of memories: j and k move between rows, other keys press a row's buttons. After an action
+// the page returns to the same position, even if the row is no longer listed.
 "use strict";
 
 const PLACE = "memoryhub-list-place";
@@ -32,7 +32,7 @@ function remember(row) {
     try {
         const place = {at: location.pathname + location.search, row: rows().indexOf(row), top: scroller().scrollTop};
         sessionStorage.setItem(PLACE, JSON.stringify(place));
-    } catch { /* the page begins at its row, or at its top */ }
+    } catch { /* storage is disabled: the page starts at its row or top */ }
 }
 
 function restore() {
@@ -61,7 +61,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
 });
 
-// Leave the text of a memory's page as it was.
+// Restore the text of a memory's page.
 document.addEventListener("click", (event) => {
     const button = event.target instanceof Element && event.target.closest("[data-cancels]");
     if (!button) { return; }
@@ -77,7 +77,7 @@ addEventListener("DOMContentLoaded", () => {
         const button = event.target.closest(".row-button");
         if (button) { remember(button.closest("tr")); }
     });
-    // What is chosen beside the search holds at once; a search by meaning needs words.
+    // Choices next to the search field apply at once; a search by meaning needs a query.
     const form = document.getElementById("changelist-search");
     form.querySelector(".list-agent").addEventListener("change", () => form.requestSubmit());
     form.querySelector(".list-by").addEventListener("change", () => {

@@ -1,4 +1,4 @@
-// Small conveniences of the playground, a receipt's page and a session's timeline; each page does its work without them.
+// Small conveniences of the playground, a receipt's page and a session's timeline; each page works without them.
 (function () {
   "use strict";
 
@@ -33,16 +33,16 @@
     show(group.dataset.hubStart);
   }
 
-  // Another agent or user has other users and sessions to choose from.
+  // Update users and sessions when another agent or user is chosen.
   function lists(form) {
     const agent = form.querySelector("[name=agent]");
-    // A few users are a list to choose from; of many, any can be typed.
+    // Few users are offered as a list; otherwise the name is typed.
     function offerUsers(found, user) {
       const field = document.createElement(found.is_whole ? "select" : "input");
       Object.assign(field, { id: user.id, name: user.name, className: user.className });
       if (found.is_whole) field.append(new Option(found.own, ""), ...found.users.map((each) => new Option(each, each)));
       else field.setAttribute("list", "users");
-      if (found.users.includes(user.value)) field.value = user.value; // chosen while the list was on its way
+      if (found.users.includes(user.value)) field.value = user.value; // chosen while the list was loading
       user.replaceWith(field);
     }
     async function load(event) {
@@ -56,11 +56,11 @@
       document.getElementById("id_session").replaceChildren(...found.sessions.map(([key, label]) => new Option(label, key)));
     }
     form.addEventListener("change", (event) => {
-      if (["agent", "user"].includes(event.target.name)) load(event).catch(() => {}); // left before it came, or no connection: the lists stay
+      if (["agent", "user"].includes(event.target.name)) load(event).catch(() => {}); // aborted, or no connection: keep the lists
     });
   }
 
-  // A link to a message names it after the "#", which no server sees: go to the page that holds it.
+  // Links to messages use a fragment, which the server does not receive: load the page with that message.
   function finds(timeline) {
     const key = /^#message-([0-9a-f-]{36})$/.exec(window.location.hash);
     if (!key || document.getElementById(window.location.hash.slice(1))) return;

@@ -1,16 +1,16 @@
-// The review queue without loading the frame anew: a button's answer takes the place of the item. Without this file
-// each button loads the page.
+// Review queue without full page loads: a button's response replaces the item. Without this file each button reloads
+// the page.
 "use strict";
 
 const review = document.getElementById("review");
 let isGoing = false;
 
-// Whoever only hears the page is told of the next item; browsers leave out `autofocus` in what a script puts in.
+// Announce the next item to screen readers; browsers ignore `autofocus` in inserted elements.
 function focusTitle() {
     review.querySelector("[autofocus]")?.focus({preventScroll: true});
 }
 
-// Keep the number beside the queue's name in the sidebar true.
+// Update the queue's count in the sidebar.
 function tellOpen(part) {
     const badge = document.querySelector('#nav-sidebar a[href$="/admin/review/"] span.bg-primary-100, #nav-sidebar a[href$="/admin/review/"] [class*=rounded]');
     if (badge && Number(badge.textContent) >= 0) { badge.textContent = Math.min(99, Number(part.dataset.open)); }
@@ -31,7 +31,7 @@ review.addEventListener("submit", async (event) => {
     const form = event.target;
     if (form.method !== "post") { return; }
     event.preventDefault();
-    // One press, one decision: a second one while the first is on its way would be about what is not seen yet.
+    // Ignore presses while a request is pending: they would decide an item that is not displayed yet.
     if (isGoing) { return; }
     isGoing = true;
     const values = new FormData(form, event.submitter);
@@ -40,7 +40,7 @@ review.addEventListener("submit", async (event) => {
         if (!answer.ok || answer.redirected) { throw new Error("not the queue"); }
         show(await answer.text());
     } catch (error) {
-        location.reload();  // logged out, or no connection: the server says so itself
+        location.reload();  // logged out, or no connection: the server's page shows it
     } finally {
         isGoing = false;
     }

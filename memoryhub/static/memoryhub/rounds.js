@@ -1,4 +1,4 @@
-// A round through an agent's actors that was just begun goes on by itself, page by page, until somebody stops it.
+// Continues a batch of sleep runs that was just started, page by page, until it is stopped.
 "use strict";
 
 const form = document.getElementById("go-on-form");

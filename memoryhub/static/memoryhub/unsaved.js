@@ -1,11 +1,11 @@
-// What was typed into a form is not lost to a button of another form, a link or a closed window: it is asked about.
+// Asks before unsaved text is lost by a button of another form, a link or closing the window.
 "use strict";
 
 let question = null;
 let typed = null;
 let isLeaving = false;
 
-// Compared with what the page came with, so that text restored by the browser's Back counts as well.
+// Compared with the initial HTML, so that text restored by the browser's Back button counts as unsaved.
 function isChanged(field) {
     if (!field.name || field.type === "hidden" || field.type === "submit" || field.type === "button") { return false; }
     if (field.type === "checkbox" || field.type === "radio") { return field.checked !== field.defaultChecked; }
@@ -16,14 +16,14 @@ function isChanged(field) {
 }
 
 function isUnsaved(without = "") {
-    // A form that was refused holds what was typed as its first values.
+    // A refused form has the unsaved text as its initial values.
     return typed.querySelector(".errornote, .errorlist") !== null
         || [...typed.elements].some((field) => field.name !== without && isChanged(field));
 }
 
 function ask(event) {
     const {target: form, submitter} = event;
-    // A button of the same form that does something else sends the reason along, and nothing of the text.
+    // Another button of the same form sends the reason, but not the text.
     const isElsewhere = submitter?.hasAttribute("formaction");
     if (form === typed && (!isElsewhere || !isUnsaved("reason"))) { isLeaving = true; return; }
     if (form.method !== "post" || isLeaving || !isUnsaved()) { return; }

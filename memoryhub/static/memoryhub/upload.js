@@ -1,8 +1,8 @@
-/* Upload of a file in pieces, so that it may be larger than one request and a broken connection costs one piece.
+/* Upload of a file in pieces, so that it may exceed one request, and a lost connection repeats one piece only.
    Without it the form posts the file whole. */
 "use strict";
 (function () {
-    const PIECE = 4 * 1024 * 1024;  /* data-piece of the form says otherwise */
+    const PIECE = 4 * 1024 * 1024;  /* data-piece of the form overrides it */
     const form = document.getElementById("upload-form");
     const input = form && form.querySelector("input[type=file]");
     if (!input) {

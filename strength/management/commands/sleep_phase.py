@@ -22,7 +22,7 @@ from strength.domain.sleep import ChangeKind, Trigger
 from strength.models import Memory, SleepRun
 
 SHOWN_CHANGES = 20
-MOST_AT_ONCE = 4  # more wait for the same disk
+MOST_AT_ONCE = 4  # more would only wait for the disk
 COUNTS = {
     "decayed_count": "decayed",
     "archived_count": "archived",
@@ -113,7 +113,7 @@ def _lines(run: SleepRun) -> Iterator[str]:
     shown = changes[:SHOWN_CHANGES]
     rows = Memory.objects.of([run.actor_id]).in_bulk([change["memory_id"] for change in shown])
     for change in shown:
-        if (memory := rows.get(UUID(change["memory_id"]))) is None:  # deleted meanwhile
+        if (memory := rows.get(UUID(change["memory_id"]))) is None:  # deleted concurrently
             continue
         words = change["change"].replace("_", " "), change["why"].replace("_", " ")
         numbers = f", strength {change['before']:.3g} → {change['after']:.3g}" if "before" in change else ""
@@ -124,7 +124,7 @@ def _lines(run: SleepRun) -> Iterator[str]:
 
 def _sleeps(actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
     def preview(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
-        with suppress(UnknownRow):  # erased meanwhile; the others are previewed
+        with suppress(UnknownRow):  # erased concurrently; preview the others
             return [preview_sleep(actor=actor, request=sleep_request)]
         return []
 

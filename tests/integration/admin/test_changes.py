@@ -350,12 +350,12 @@ def test_bulk_action_tells_what_it_left_alone(boss: Client, hub: Hub) -> None:
     waiting = pending(hub, "waits")
     chosen = {"action": "approve", "_selected_action": [hub.memory.pk, waiting.pk], "post": "yes"}
     unread = boss.post(list_of(Memory), chosen, follow=True)
-    assert "which version was read" in told(unread)
+    assert "no version of the text" in told(unread)
     waiting.refresh_from_db()
     assert waiting.status == "pending"
     chosen[f"version-{waiting.pk}"] = "1"
     response = boss.post(list_of(Memory), chosen, follow=True)
-    assert "1 memory" in told(response) and "1 left as it was" in told(response)
+    assert "1 memory" in told(response) and "1 left unchanged" in told(response)
     waiting.refresh_from_db()
     assert waiting.status == "active"
 

@@ -307,6 +307,6 @@ def test_a_disk_that_fills_up_is_said_above_all_and_a_full_one_too(
     assert "disk" not in "".join(alarm.sentence for alarm in page(boss).context["alarms"])
     space = disk_space(settings.ENVIRONMENT)
     assert space is not None
-    for least, said in ((space.free_mb // 2, "The disk fills up"), (10_000_000, "The disk is full")):
+    for least, said in ((space.free_mb // 2, "The disk is almost full"), (10_000_000, "The disk is full")):
         settings.ENVIRONMENT = replace(settings.ENVIRONMENT, min_free_mb=least)
         assert said in page(boss).content.decode()

@@ -76,7 +76,7 @@ def test_review_calendar_spending_and_playground_have_something_to_show(browser:
 
 def test_calls_of_the_demo_are_called_so_and_none_is_of_today(browser: Client) -> None:
     for page in (reverse("spending"), list_of(LedgerEntry)):
-        assert "Calls of the demo data are among these" in browser.get(page).content.decode(), page
+        assert "Calls of the demo data are included" in browser.get(page).content.decode(), page
     assert "demo (claude" in browser.get(list_of(LedgerEntry)).content.decode()
     assert "no calls yet; the curve is demo data" in browser.get(reverse("admin:index")).content.decode()
     now = timezone.now()
@@ -106,8 +106,8 @@ def test_nights_of_the_demo_are_not_offered_for_undo(browser: Client) -> None:
         reverse("admin:strength_sleeprun_change", args=[run.pk]),
     ]
     assert ["/undo/" in browser.get(page).content.decode() for page in pages] == [False] * 3
-    assert "came with an import" in browser.get(pages[-1]).content.decode()
-    assert "Came with an import" in browser.get(pages[1]).content.decode()
+    assert "was imported" in browser.get(pages[-1]).content.decode()
+    assert "Imported, such as" in browser.get(pages[1]).content.decode()
 
 
 def test_numbers_of_the_demo_fit_its_nights(browser: Client) -> None:

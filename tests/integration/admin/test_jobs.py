@@ -90,7 +90,7 @@ def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
     rows = [job("dead", error=f"Cause {number}") for number in range(7)]
     page = decide(boss, "retry", *rows, job("done"), confirmed=False)
 
-    assert "7 jobs go back into the queue" in page and "1 had not failed" in page
+    assert "7 jobs are queued again" in page and "1 had not failed" in page
     assert "Cause" in page and "and 2 more" in page
     assert Job.objects.filter(state="dead").count() == 7
 
@@ -161,10 +161,10 @@ def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:
 def test_idle_is_told_from_down(boss: Client) -> None:
     page = boss.get(LIST).content.decode()
     assert (
-        "No worker is there (none was ever seen)" in page and "may be down" in page and "manage.py run_worker" in page
+        "No worker is running (none was ever seen)" in page and "may be down" in page and "manage.py run_worker" in page
     )
     worker(timedelta(minutes=2))
-    assert "No worker is there (the last was seen at" in boss.get(LIST).content.decode()
+    assert "No worker is running (the last was seen at" in boss.get(LIST).content.decode()
     worker(timedelta(seconds=2))
     assert "1 worker, idle: 0 jobs wait" in boss.get(LIST).content.decode()
 

@@ -125,7 +125,7 @@ def test_a_curator_who_issues_keys_gives_what_a_curator_may(hub: Hub, scope: str
     assert "is not offered" in browser.get(list_of(ApiKey, "add")).content.decode()
     assert set(refused(browser, scopes=["read", scope])) == {"scopes"}
     issue(browser, scopes=["read"], is_trusted="on")
-    assert ApiKey.objects.get(name="phone").is_trusted, "who may approve what waits may trust a key"
+    assert ApiKey.objects.get(name="phone").is_trusted, "who may approve pending memories may trust a key"
 
 
 def test_a_key_cannot_outlive_the_calendar(boss: Client, hub: Hub) -> None:
@@ -152,7 +152,7 @@ def test_who_may_approve_nothing_issues_no_trusted_key(hub: Hub, staff: Callable
 def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:
     ApiKey.objects.create(name="old", prefix="x", digest="x", scopes=["read"], revoked_at=hub.key.created_at)
     page = revoke(boss, *ApiKey.objects.all()).content.decode()
-    assert "1 key is revoked for good" in page and "1 is revoked already" in page and "never used" in page
+    assert "1 key is revoked permanently" in page and "1 is revoked already" in page and "never used" in page
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is None
 

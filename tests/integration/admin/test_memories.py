@@ -149,7 +149,7 @@ def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Clie
     assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
     boss.get(list_of(Memory), {"q": "matcha", **MEANING})
     again = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"}).content.decode()
-    assert "choose-whose" not in again and "all that kana remembers" in again, "the agent that was searched last"
+    assert "choose-whose" not in again and "Memories of kana" in again, "the agent that was searched last"
 
 
 def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(boss: Client, hub: Hub) -> None:
@@ -158,7 +158,7 @@ def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(
     )[0]
     response = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"})
     assert {row.pk for row in response.context["cl"].result_list} == {hub.memory.pk, mine.pk}
-    assert "of all its users" in response.content.decode()
+    assert "all its users" in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, ve
     stood = state(memory)[:2]
     if verb == "approve":
         unread = boss.post(page_of(memory, "curate"), {"verb": verb}, follow=True)
-        assert levels(unread) == ["error"] and "which version was read" in told(unread)
+        assert levels(unread) == ["error"] and "no version of the text" in told(unread)
     read = {"verb": verb, "version": state(memory)[2]}
     response = boss.post(page_of(memory, "curate"), read, follow=True)
     assert state(memory)[:2] != stood
@@ -403,11 +403,11 @@ def test_the_page_counts_what_will_change_and_what_not_and_why(boss: Client, hub
     waiting, other = pending(hub, "waits"), hub.remember(f"{SCRIPT} {RTL}")
     page = ask(boss, "archive", hub.memory, waiting, other)
     text = page.content.decode()
-    assert "2 memories will be changed" in text and "1 stays as it is" in text and "pending" in text
+    assert "2 memories will be changed" in text and "1 left unchanged" in text and "pending" in text
     assert "Likes matcha" in text and SCRIPT not in text and 'name="reason"' in text
     assert {state(each)[2] for each in (hub.memory, waiting, other)} == {1}, "nothing was done yet"
     done = say_yes(boss, page, reason="a clean-up")
-    assert "Archive: 2 memories." in told(done) and "1 left as it was" in told(done)
+    assert "Archive: 2 memories." in told(done) and "1 left unchanged" in told(done)
     assert {state(each)[0] for each in (hub.memory, other)} == {"archived"}
     assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {"a clean-up"}
     assert AuditEntry.objects.filter(verb="archive", reason="a clean-up").count() == 2
@@ -419,11 +419,11 @@ def test_what_stays_is_told_by_its_reason(boss: Client, hub: Hub) -> None:
     apply_transition(memory=archived, verb="archive", by=BY, reason="", now=NOW)
     page = ask(boss, "archive", hub.memory, *waits, archived)
     reasons = page.context["left"]
-    assert [reason["text"].split(":")[0] for reason in reasons] == ["2 stay as they are", "1 stays as it is"]
+    assert [reason["text"].split(":")[0] for reason in reasons] == ["2 left unchanged", "1 left unchanged"]
     shown = [{each["memory"].pk for each in reason["examples"]} for reason in reasons]
     assert shown == [{each.pk for each in waits}, {archived.pk}]
     text = page.content.decode()
-    places = [text.index(words) for words in ("2 stay as", "waits 0", "1 stays as", "put aside")]
+    places = [text.index(words) for words in ("2 left unch", "waits 0", "1 left unch", "put aside")]
     assert places == sorted(places)
 
 
@@ -440,11 +440,11 @@ def test_many_are_taken_back_as_one_but_for_what_was_changed_since(boss: Client,
     assert len(set(MemoryRevision.objects.filter(verb="archive").values_list("batch", flat=True))) == 1
     apply_transition(memory=rows[3], verb="reactivate", by=BY, reason="", now=NOW)
     undone = boss.post(undo_of(done), follow=True)
-    assert "3 memories are as they were before" in told(undone) and "1 left as it was" in told(undone)
+    assert "3 memories are as they were before" in told(undone) and "1 left unchanged" in told(undone)
     assert [state(each)[0] for each in rows] == ["active"] * 4 and state(rows[3])[2] == 3
     assert query not in undone.redirect_chain[-1][0]
     again = boss.post(undo_of(done), follow=True)
-    assert "4 left as they were" in told(again)
+    assert "4 left unchanged" in told(again)
 
 
 def test_many_lead_back_to_the_filtered_list(boss: Client, hub: Hub) -> None:
@@ -497,7 +497,7 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     archived = apply_transition(memory=rows[4], verb="archive", by=BY, reason="", now=NOW)
     page = ask(boss, "archive", rows[0], query=query, select_across="1")
     text = page.content.decode()
-    assert "4 memories will be changed" in text and "1 stays as it is" in text
+    assert "4 memories will be changed" in text and "1 is left unchanged" in text
     seen = fields_of(page)
     late = NewMemory(content="one more, which nobody saw")
     write_memory(actor=hub.actor, new=late, by=BY, now=timezone.now())
@@ -550,7 +550,7 @@ def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub:
     )
     run_jobs()
     shown = text_of(boss, reverse("admin:strength_memory_batch", args=[batch]))
-    assert "1 memory was deleted for good" in shown
+    assert "1 memory was deleted permanently" in shown
     assert reverse("admin:strength_memory_undo_batch") not in shown
 
 
@@ -600,7 +600,7 @@ def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) 
     page = ask(boss, "delete_selected", hub.memory, other)
     assert "cannot be restored" in page.content.decode()
     done = say_yes(boss, page, reason="asked for")
-    assert "Delete for good: 2 memories." in told(done) and not Memory.objects.exists()
+    assert "Delete permanently: 2 memories." in told(done) and not Memory.objects.exists()
     assert not [message for message in done.context["messages"] if UNDO in (message.extra_tags or "")]
     assert AuditEntry.objects.filter(verb="delete", object_kind="memory", reason="asked for").count() == 2
 
@@ -675,7 +675,8 @@ def test_all_that_match_are_exported_loss_free_up_to_a_cap(
     monkeypatch.setattr("strength.admin.bulk.MAX_EXPORTED", 4)
     page = ask(boss, "export", rows[0], select_across="1")
     assert (
-        "4 memories will be in the file" in page.content.decode() and "the most that one file" in page.content.decode()
+        "4 memories will be in the file" in page.content.decode()
+        and "the maximum for one file" in page.content.decode()
     )
     response = boss.post(list_of(Memory), {**fields_of(page), "format": "jsonl"})
     lines = list(read_lines(io.BytesIO(body_of(response))))
@@ -701,10 +702,10 @@ def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., 
 def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, hub: Hub) -> None:
     text = text_of(boss, page_of(hub.memory))
     parts = ('id="memory-text"', 'id="id_content"', 'id="id_reason"', 'id="curate"', 'id="strength-chart"',
-             "Where it was said", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete for good")  # fmt: skip
+             "Source messages", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete permanently")  # fmt: skip
     assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [1, *(True for _ in parts)]
     assert sorted(parts, key=text.index) == list(parts)
-    assert "In the one context put together so far." in text and "Unused, it fades below 0.1 on" not in text, (
+    assert "In the only context assembled so far." in text and "Unused, it decays below 0.1 on" not in text, (
         "it has not slept yet"
     )
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
@@ -803,7 +804,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
 
 def test_what_deletes_is_called_by_one_sentence(boss: Client, hub: Hub) -> None:
     address = page_of(hub.memory, "delete")
-    assert re.search(rf'href="{address}"[^>]*>\s*Delete for good\s*<', text_of(boss, page_of(hub.memory)))
+    assert re.search(rf'href="{address}"[^>]*>\s*Delete permanently\s*<', text_of(boss, page_of(hub.memory)))
     text = boss.get(page_of(hub.memory), headers={"accept-language": "ja"}).content.decode()
     link = re.search(rf'href="{address}"[^>]*>([^<]*)<', text)
     assert link and "削除 記憶" not in " ".join(link[1].split()) and text.count(f'href="{address}"') == 1

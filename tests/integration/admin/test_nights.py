@@ -42,7 +42,7 @@ def test_a_month_tells_what_each_night_did_in_words_and_bars(boss: Client, hub: 
     assert [row.pk for row in boss.get(night.href).context["cl"].result_list] == [
         SleepRun.objects.get(dry_run=False).pk
     ]
-    assert "slept in this month" in month(boss, NOW - timedelta(days=70)).content.decode()
+    assert "sleep runs in this month" in month(boss, NOW - timedelta(days=70)).content.decode()
     for odd in ("2026-13", "x", "9999-12", "0001-01"):
         assert boss.get(reverse("sleep"), {"month": odd}).status_code == 200
 

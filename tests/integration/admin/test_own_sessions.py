@@ -23,7 +23,7 @@ def test_a_person_ends_the_own_sessions_elsewhere_and_nobody_elses(boss: Client)
     assert is_in(here) and is_in(boss) and not is_in(there) and not is_in(away)
     (told,) = AuditEntry.objects.filter(object_kind="person", object_id=str(me.pk), verb="update")
     assert told.details["ended"] == 2
-    assert "You are signed in nowhere else." in here.post(reverse("own_sessions"), follow=True).content.decode()
+    assert "You have no other sessions." in here.post(reverse("own_sessions"), follow=True).content.decode()
 
 
 def test_looking_ends_nothing(boss: Client) -> None:

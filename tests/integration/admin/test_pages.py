@@ -442,7 +442,7 @@ def visitor(settings: Settings) -> Client:
     return Client(raise_request_exception=False)
 
 
-HEADINGS = {400: "cannot be understood", 403: "may not open", 404: "nothing here", 500: "went wrong"}
+HEADINGS = {400: "cannot be understood", 403: "may not open", 404: "not found", 500: "Server error"}
 
 
 @pytest.mark.parametrize("status", HEADINGS)

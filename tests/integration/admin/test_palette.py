@@ -27,7 +27,7 @@ def test_memories_sessions_projects_and_screens_are_found_by_words(boss: Client,
     assert any(title.startswith("The kettle was bought") for title in results)
     assert ("Audit trail", reverse("admin:memoryhub_auditentry_changelist")) in found(boss, "audit")
     assert found(boss, "") == [] and found(boss, "nothing at all of this name") == []
-    assert "Nothing holds" in boss.get(reverse("palette"), {"s": "<b>quux</b>"}).content.decode()
+    assert "Nothing contains" in boss.get(reverse("palette"), {"s": "<b>quux</b>"}).content.decode()
     assert "<b>quux" not in boss.get(reverse("palette"), {"s": "<b>quux</b>"}).content.decode()
 
 

@@ -153,7 +153,7 @@ def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> No
     response = run(boss, hub, user="nobody-yet", keep="1")
     assert response.context["kept"] is None and Receipt.objects.count() == before
     assert not Actor.objects.filter(user_id="nobody-yet").exists()
-    assert "This user does not exist, so no receipt can be kept." in response.content.decode()
+    assert "This user does not exist, so no receipt can be stored." in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     text = second.content.decode()
     assert second.context["compared"] and second.context["budget"]["limit_before"] == 80_000
     assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token limit"]
-    assert "had entered before" in text and "left out: the token limit was reached" in text
+    assert "was included before" in text and "left out: the token limit was reached" in text
     assert second.context["form"]["max_tokens"].value() == "1000"
 
 
@@ -289,7 +289,7 @@ def test_a_memory_is_pinned_from_here_and_one_comes_back_to_the_run(boss: Client
     assert f'name="run" value="{first.context["run"]}"' in form.content.decode()
     again = run(boss, hub, run=form.context["run"])
     row = rows_of(again)[str(hub.memory.pk)]
-    assert row["layer"] == "pinned" and "was among: Related memories" in again.content.decode()
+    assert row["layer"] == "pinned" and "was in: Related memories" in again.content.decode()
     boss.post(row["curate"], {"verb": "archive", "next": again.context["next"]})
     gone = run(boss, hub, run=boss.get(again.context["next"]).context["run"]).context["gone"]
     assert [each["text"] for each in gone] == ["Likes matcha ice cream"]
@@ -446,7 +446,7 @@ def test_a_memory_says_what_became_of_it(boss: Client, hub: Hub) -> None:
     def fate(memory: object, **values: str) -> str:
         return str(run(boss, hub, memory=str(memory), **values).context["result"].notices[0])
 
-    assert "entered, among: Related memories" in fate(hub.memory.pk)
+    assert "was included, in: Related memories" in fate(hub.memory.pk)
     assert "was no candidate" in fate(uuid4())
 
 

@@ -119,7 +119,7 @@ def test_compaction_is_confirmed_and_then_waits(boss: Client, project: Project, 
     assert not Job.objects.filter(kind="compact").exists(), "a page changes nothing"
     assert "in the background" in told(press(boss, memory(project), "compact"))
     assert Job.objects.get(kind="compact").payload["document_id"] == str(memory(project).pk)
-    assert "A compaction waits or runs" in boss.get(page_of(project)).content.decode()
+    assert "A compaction is queued or running" in boss.get(page_of(project)).content.decode()
     pinned = put_document(project=project, name="pinned.md", text="Keep.", by=BY, now=NOW)
     assert "never rewritten" in told(press(boss, pinned, "compact"))
 
@@ -163,7 +163,7 @@ def test_versions_say_who_when_and_why_and_what_changed(boss: Client, project: P
     assert "From line" in any_two and "<html" in any_two
     for values in ({"from": 77, "to": 3}, {"from": 1, "to": 99}):
         assert "no such version" in boss.get(page_of(memory(project), "compare"), values).content.decode()
-    assert "stayed the same" in boss.get(page_of(memory(project), "compare"), {"from": 3, "to": 3}).content.decode()
+    assert "was not changed" in boss.get(page_of(memory(project), "compare"), {"from": 3, "to": 3}).content.decode()
 
 
 def test_many_versions_are_paged(boss: Client, project: Project) -> None:
@@ -298,7 +298,7 @@ def test_documents_are_added_by_topic_and_taken_away_while_empty(boss: Client, p
     assert not Document.objects.filter(pk=made.pk).exists()
     pinned = press(boss, project, "add_document", name="pinned.md")
     put_document(project=project, name="pinned.md", text="Keep.", by=BY, now=NOW)
-    assert "Something was written" in told(boss.post(undo_of(pinned), follow=True))
+    assert "has been written to" in told(boss.post(undo_of(pinned), follow=True))
     assert "already" in told(press(boss, project, "add_document", name="MEMORY.md"))
     assert "A document is called" in told(press(boss, project, "add_document", name="../etc/passwd"))
     assert memory(project).text and Document.objects.get(name="pinned.md").text == "Keep."
@@ -337,7 +337,7 @@ def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(boss: C
     assert "project-0a1b2c3d (京都旅行)" in page
     undo = undo_of(answer)
     write_document(document=made, text="# 予算\n\nOne.\n", kind=DocumentKind.EDIT, by=BY, now=NOW)
-    assert "Something was written" in told(boss.post(undo, follow=True))
+    assert "has been written to" in told(boss.post(undo, follow=True))
 
 
 def test_a_document_of_its_topic_alone_is_taken_away(boss: Client, project: Project) -> None:
@@ -366,7 +366,7 @@ def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:
     del boss.cookies[TIME_ZONE_COOKIE]
     day = boss.get(page_of(project, "day"), {"day": today})
     assert "Activity" in day.content.decode() and len(day.context["events"]) >= 2
-    assert "nothing was done" in boss.get(page_of(project, "day"), {"day": "2020-01-01"}).content.decode()
+    assert "no activity" in boss.get(page_of(project, "day"), {"day": "2020-01-01"}).content.decode()
     assert boss.get(page_of(project, "day"), {"day": "x"}).status_code == 200
     asked = boss.post(page_of(project, "day"), {"day": today, "of": "all"})
     assert "no summaries" in asked.content.decode()

@@ -93,7 +93,7 @@ def decisions(hub: Hub) -> list[Any]:
     return [[bytes(each) if isinstance(each, memoryview) else each for each in row] for row in rows.values_list(*names)]
 
 
-# Memories that wait
+# Pending memories
 
 
 def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None:
@@ -140,7 +140,7 @@ def test_approving_shows_the_next_and_what_was_done(boss: Client, hub: Hub) -> N
     assert LogEntry.objects.filter(object_id=str(first.pk), change_message="approve").exists()
     response = press(boss, "approve", response)
     assert "All items have been reviewed" in response.content.decode()
-    assert "2 things in this round" in response.content.decode()
+    assert "2 items in this round" in response.content.decode()
 
 
 def test_rejecting_needs_no_reason_and_keeps_one(boss: Client, hub: Hub) -> None:
@@ -158,7 +158,7 @@ def test_undoing_a_decision_leaves_everything_as_it_was(boss: Client, hub: Hub, 
     before, stood = everything(memory), decisions(hub)
     response = undo(boss, press(boss, verb))
     assert everything(memory) == before and decisions(hub) == stood
-    assert response.context["memory"] == memory and "waits again" in told(response)
+    assert response.context["memory"] == memory and "pending again" in told(response)
     assert response.context["done"] is None
     assert AuditEntry.objects.filter(object_id=str(memory.pk), verb="undo", who_name="boss").count() == 1
     assert fresh(memory).version == before_version(memory) + 2
@@ -228,7 +228,7 @@ def test_an_approval_counts_for_the_text_that_was_read(boss: Client, hub: Hub) -
     press(boss, "approve", response)
     assert fresh(memory).status == "active"
     response = boss.post(reverse("review"), {"verb": "approve", "item": f"memory:{memory.pk}"}, follow=True)
-    assert "Somebody else has decided" in told(response)
+    assert "Another person has decided" in told(response)
 
 
 def test_without_the_version_nothing_is_approved(boss: Client, hub: Hub) -> None:
@@ -244,7 +244,7 @@ def test_two_curators_are_shown_different_items(boss: Client, hub: Hub) -> None:
     assert queue(other).context["memory"] == second
     third = logged_in(User.objects.create_superuser("third", password="a long password"))
     end = queue(third)
-    assert end.context["item"] is None and "open with boss, second" in end.content.decode()
+    assert end.context["item"] is None and "open for boss, second" in end.content.decode()
     [anyway] = end.context["held"]
     shown = third.get(anyway)
     assert shown.context["memory"] in (first, second) and shown.context["holder"] in ("boss", "second")
@@ -262,7 +262,7 @@ def test_a_round_ends_with_what_was_decided(boss: Client, hub: Hub) -> None:
     undo(boss, shown)
     end = press(boss, "reject", press(boss, "reject"))
     assert [(str(words), number) for words, number in end.context["tally"]] == [("approved", 2), ("rejected", 2)]
-    assert "4 things in this round" in end.content.decode() and "Kept out" in end.content.decode()
+    assert "4 items in this round" in end.content.decode() and "Blocked texts" in end.content.decode()
 
 
 def test_the_teams_instructions_are_shown_and_audited(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
@@ -285,7 +285,7 @@ def test_a_script_gets_the_next_item_alone(boss: Client, hub: Hub) -> None:
     assert part.status_code == 200 and part.context["memory"] == second and fresh(first).status == "active"
     assert "<html" not in text and "data-address" in text and len(part.content) < 20_000
     again = boss.post(shown.context["form_url"], sent, headers={"X-Requested-With": "fetch"})
-    assert "somebody else" in again.content.decode().lower(), "what is to be said comes along"
+    assert "another person" in again.content.decode().lower(), "what is to be said comes along"
 
 
 def test_of_two_curators_one_decides_and_the_other_is_told(boss: Client, hub: Hub) -> None:
@@ -294,7 +294,7 @@ def test_of_two_curators_one_decides_and_the_other_is_told(boss: Client, hub: Hu
     shown = queue(other, at=f"memory:{first.pk}")
     press(boss, "approve", queue(boss, at=f"memory:{first.pk}"))
     response = press(other, "reject", shown)
-    assert "Somebody else has decided" in told(response) and response.context["memory"] == third
+    assert "Another person has decided" in told(response) and response.context["memory"] == third
     assert fresh(first).status == "active" and not Tombstone.objects.exists()
     assert MemoryRevision.objects.filter(memory=first).count() == 2
     assert response.context["done"] is None
@@ -305,9 +305,9 @@ def test_what_is_gone_is_told_and_left_behind(boss: Client, hub: Hub) -> None:
     shown = queue(boss)
     delete_memory(memory=first, expected_version=None, by=BY, reason="", now=NOW)
     response = press(boss, "approve", shown)
-    assert "does not wait any more" in told(response) and response.context["memory"] == second
+    assert "no longer waits" in told(response) and response.context["memory"] == second
     response = queue(boss, at=f"memory:{first.pk}")
-    assert "does not wait any more" in response.content.decode() and response.context["memory"] == second
+    assert "no longer waits" in response.content.decode() and response.context["memory"] == second
 
 
 @contextmanager
@@ -334,7 +334,7 @@ def test_what_goes_while_it_is_looked_up_is_told_and_the_next_comes(boss: Client
 
     with just_before("strength_memorynumbers", delete):
         response = boss.get(reverse("review"), {"at": f"memory:{first.pk}"}, follow=True)
-    assert "does not wait any more" in told(response) and response.redirect_chain
+    assert "no longer waits" in told(response) and response.redirect_chain
     assert response.context["memory"] == second and response.context["place"] == 1
     assert "All items have been reviewed" not in response.content.decode()
 
@@ -343,7 +343,7 @@ def test_a_pair_that_goes_while_it_is_looked_up_is_told(boss: Client, hub: Hub) 
     proposal = proposed(hub)
     with just_before('SELECT "strength_merge"."actor_id"', lambda: fresh(proposal).delete()):
         response = boss.get(reverse("review"), {"at": f"merge:{proposal.pk}"}, follow=True)
-    assert "does not wait any more" in told(response) and response.context["item"] is None
+    assert "no longer waits" in told(response) and response.context["item"] is None
 
 
 def test_what_was_typed_about_one_is_never_put_into_the_next(boss: Client, hub: Hub) -> None:
@@ -377,7 +377,7 @@ def test_a_text_that_another_wrote_meanwhile_cannot_wait_again(boss: Client, hub
     Tombstone.objects.all().delete()
     hub.remember("Owns a canoe")
     response = undo(boss, shown)
-    assert "same text by now" in told(response) and fresh(memory).status == "rejected"
+    assert "since been written with the same text" in told(response) and fresh(memory).status == "rejected"
 
 
 def test_decisions_are_undone_one_after_the_other(boss: Client, hub: Hub) -> None:
@@ -420,7 +420,7 @@ def test_what_would_end_another_says_so(boss: Client, hub: Hub) -> None:
     response = queue(boss)
     text = response.content.decode()
     assert response.context["memory"] == new and "contradicts an active memory" in text
-    assert "A memory that would replace others" in text and "would be replaced" in text and page_of(old) in text
+    assert "A replacing memory" in text and "would be replaced" in text and page_of(old) in text
 
 
 def test_undoing_lets_what_it_ended_hold_again(boss: Client, hub: Hub) -> None:
@@ -644,7 +644,7 @@ def test_a_pair_of_which_one_was_changed_is_left_to_the_next_sleep(boss: Client,
     shown = queue(boss)
     edit_memory(memory=proposal.kept, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW)
     response = press(boss, "merge", shown)
-    assert "does not wait any more" in told(response) and fresh(proposal).state == "proposed"
+    assert "no longer waits" in told(response) and fresh(proposal).state == "proposed"
     assert response.context["item"] is None
 
 
@@ -710,7 +710,7 @@ def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
 def test_what_is_refused_is_told_from_a_template(boss: Client, hub: Hub) -> None:
     with translation.override("ja"), pytest.raises(AlreadyDecided) as caught:
         _decide_proposal(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
-    assert "does not wait any more" in str(caught.value)
+    assert "no longer waits" in str(caught.value)
 
 
 def test_stored_words_are_said_in_the_readers_language(boss: Client, hub: Hub) -> None:

@@ -455,7 +455,7 @@ def test_a_roles_group_is_nobodys_to_change(db: None, role: str) -> None:
     group = Group.objects.get(name=role)
     for browser in (logged_in(person(ADMINISTRATOR)), logged_in(_superuser())):
         page = browser.get(page_of(group))
-        assert page.status_code == 200 and "own roles" in page.content.decode()
+        assert page.status_code == 200 and "built-in role" in page.content.decode()
         assert browser.post(page_of(group), {"name": "x", "permissions": []}).status_code == 403
         assert browser.post(page_of(group, "delete"), {"post": "yes"}).status_code == 403
     assert roles_out_of_sync() == []

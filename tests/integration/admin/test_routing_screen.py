@@ -88,7 +88,7 @@ def test_that_the_user_was_told_is_said_of_answered_guesses_alone(boss: Client, 
     ChatTurn.objects.update(routing={"id": str(guess.pk)})
     assert turn and followed(boss, guess) == "routed, as a guess", "nobody answered yet"
     ChatTurn.objects.update(state="answered")
-    assert followed(boss, guess) == "routed, and the user was told"
+    assert followed(boss, guess) == "routed, and disclosed to the user"
     ChatTurn.objects.update(routing={"id": str(sure.pk)})
     assert followed(boss, guess) == "routed, as a guess" and followed(boss, sure) == "routed"
     listed = boss.get(LISTED, {"action": "route_and_disclose"})
@@ -108,7 +108,7 @@ def test_correction_is_taken_back_and_that_too(boss: Client, actor: Actor) -> No
     assert said(decision) == "tea-shop"
     boss.post(undo_of(back))
     late = boss.post(f"{page_of(decision, 'uncorrect')}?corrected_to=coffee-bar", follow=True)
-    assert "undone meanwhile" in told(late) and said(decision) == "tea-shop"
+    assert "undone at the same time" in told(late) and said(decision) == "tea-shop"
 
 
 def test_second_correction_goes_back_to_the_first(boss: Client, actor: Actor) -> None:
@@ -131,7 +131,7 @@ def test_new_project_is_made_for_a_message_and_goes_with_its_correction(boss: Cl
     assert said(decision) == name and Project.objects.filter(name=name).exists()
     back = boss.post(undo_of(done), follow=True)
     assert said(decision) is None and not Project.objects.not_deleted().filter(name=name).exists()
-    assert "taken back" in told(back)
+    assert "was undone" in told(back)
 
 
 def test_new_project_that_was_used_meanwhile_stays(boss: Client, actor: Actor) -> None:
@@ -150,7 +150,7 @@ def test_a_project_that_another_hand_made_never_goes_with_a_correction(boss: Cli
     boss.post(page_of(decision, "correct"), {"project": "bakery"})
     back = boss.post(f"{page_of(decision, 'uncorrect')}?corrected_to=bakery&made=1", follow=True)
     assert said(decision) is None and Project.objects.filter(name="bakery").exists()
-    assert "the project bakery stays" in told(back)
+    assert "the project bakery is kept" in told(back)
     boss.post(undo_of(back))
     assert said(decision) == "bakery", "what stays can be said again"
 
@@ -192,7 +192,7 @@ def test_deleting_a_project_needs_its_permission(staff: Any, actor: Actor) -> No
     done = maker.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
     back = maker.post(undo_of(done), follow=True)
     assert said(decision) is None and Project.objects.filter(name="bakery").exists()
-    assert "taken back; the project bakery stays" in told(back)
+    assert "undone; the project bakery is kept" in told(back)
 
 
 def test_names_that_cannot_be_are_told(boss: Client, actor: Actor) -> None:
@@ -309,9 +309,9 @@ def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
 @pytest.mark.parametrize(
     ("reason", "shown"),
     [
-        ("Its words are those of tea.", "teaの言葉が使われています。"),
+        ("Its words match tea.", "teaの言葉が使われています。"),
         (
-            "The language model could not be asked (timeout), so words decided. Its words are those of no project.",
+            "The language model was unavailable (timeout), so words decided. Its words match no project.",
             "どのプロジェクトの言葉とも合いません。",
         ),
         ("The user asks for beans.", "The user asks for beans."),

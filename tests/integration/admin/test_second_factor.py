@@ -63,7 +63,7 @@ def test_the_password_alone_does_not_let_in(guarded: list[str]) -> None:
     assert answer["Location"] == reverse("second_step") and not is_in(browser)
     assert "code that your app shows" in browser.get(reverse("second_step")).content.decode()
     wrong = step(browser, "000000")
-    assert wrong.status_code == 200 and "not right" in wrong.content.decode() and not is_in(browser)
+    assert wrong.status_code == 200 and "is wrong" in wrong.content.decode() and not is_in(browser)
     assert step(browser, code())["Location"] == "/admin/review/" and is_in(browser)
 
 
@@ -126,7 +126,7 @@ def test_a_person_sets_one_up_and_other_sessions_end(kei: User) -> None:
     secret = secret_on(page)
     for values, said in (
         ({"code": code(secret), "password": "wrong"}, "not your password"),
-        ({"code": "000000", "password": PASSWORD}, "not right"),
+        ({"code": "000000", "password": PASSWORD}, "is wrong"),
         ({"code": "", "password": PASSWORD}, "required"),
     ):
         assert said in browser.post(reverse(OWN), {"what": "on", **values}).content.decode()
@@ -147,7 +147,7 @@ def test_codes_are_renewed_and_all_is_turned_off_by_a_code_alone(guarded: list[s
     assert "9 recovery codes are left" in browser.get(reverse(OWN)).content.decode()
     for what in ("renew", "off"):
         refused = browser.post(reverse(OWN), {"what": what, "code": "000000"})
-        assert "not right" in refused.content.decode()
+        assert "is wrong" in refused.content.decode()
     call_command("unlock", "kei", stdout=StringIO())
     renewed = browser.post(reverse(OWN), {"what": "renew", "code": guarded[1]}).content.decode()
     assert guarded[2] not in renewed and codes_left(kei) == 10
@@ -165,7 +165,7 @@ def test_where_one_is_required_it_is_set_up_before_anything_is_seen(kei: User, s
     browser = Client()
     assert by_password(browser)["Location"] == reverse("second_step")
     page = browser.get(reverse("second_step"))
-    assert "asks for a second factor" in page.content.decode() and not is_in(browser)
+    assert "requires a second factor" in page.content.decode() and not is_in(browser)
     assert step(browser, "000000").status_code == 200 and not is_in(browser)
     done = step(browser, code(secret_on(page)))
     assert "recovery codes" in done.content.decode().lower() and is_in(browser)

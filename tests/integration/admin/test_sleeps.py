@@ -94,9 +94,9 @@ def test_a_sleep_tells_how_strong_was_what_it_archived(boss: Client, hub: Hub) -
 def test_a_memory_is_kept_from_the_preview(boss: Client, hub: Hub) -> None:
     weak = hub.remember("Said in passing", strength=0.05)
     page = page_of(preview(hub))
-    assert "pinned: it stays" not in boss.get(page).content.decode()
+    assert "pinned: left unchanged" not in boss.get(page).content.decode()
     kept = boss.post(page_of(weak, "curate"), {"verb": "pin", "next": page}, follow=True)
-    assert kept.redirect_chain[-1][0] == page and "pinned: it stays" in kept.content.decode()
+    assert kept.redirect_chain[-1][0] == page and "pinned: left unchanged" in kept.content.decode()
     slept(hub)
     assert Memory.objects.get(pk=weak.pk).status == "active"
 
@@ -231,7 +231,7 @@ def test_what_a_person_merged_since_is_no_merge_of_the_run(boss: Client, hub: Hu
 def test_a_run_says_why_it_cannot_be_undone(boss: Client, hub: Hub) -> None:
     first = slept(hub)
     sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, SOON + DAY))
-    assert "it has slept again since" in boss.get(page_of(first)).content.decode()
+    assert "there is a later one" in boss.get(page_of(first)).content.decode()
 
 
 def test_losses_that_no_figure_shows_are_not_listed(boss: Client, hub: Hub) -> None:

@@ -243,8 +243,8 @@ def test_memory_page_tells_its_merges_and_what_stands_in_its_place(boss: Client,
     press(boss, nights.proposal, "decide", verb="accept")
     absorbed, kept = text_of(boss, page_of(nights.other)), text_of(boss, page_of(nights.one))
     assert "Replaced by:" in absorbed and page_of(nights.one) in absorbed
-    assert "the other stays; it is" in absorbed
-    assert "this one stays; the other is" in kept and page_of(nights.other) in kept
+    assert "the other is kept; it is" in absorbed
+    assert "this one is kept; the other is" in kept and page_of(nights.other) in kept
     assert page_of(nights.proposal) in kept
 
 
@@ -259,13 +259,13 @@ def test_sleep_page_tells_what_it_did_and_why(boss: Client, nights: Nights) -> N
     first = response.context["changes"][0]
     assert (first["change"], first["memory_id"]) == (ChangeKind.ARCHIVE, str(weak.pk))
     assert "its strength is at the archive threshold or below" in text and page_of(weak) in text
-    assert "Said in passing" in text and "what is not used grows weaker" in text
+    assert "Said in passing" in text and "unused memories decay" in text
     assert dict(response.context["figures"])["Archived"] == run.archived_count == 1
     story = text_of(boss, page_of(weak))
     told = "ts strength is at the archive threshold or below"
     assert story.count(told) == 2 and ChangeReason.WEAK not in story  # in its life and among its revisions
     proposed = text_of(boss, page_of(nights.run))
-    assert page_of(nights.proposal) in proposed and "it says the same as another" in proposed
+    assert page_of(nights.proposal) in proposed and "it has the same content as another" in proposed
 
 
 def test_sleep_page_shows_the_first_of_each_kind(boss: Client, nights: Nights) -> None:
@@ -498,10 +498,10 @@ def test_many_are_decided_in_the_list(boss: Client, nights: Nights, verb: str, s
     expected = 2 if verb == "accept" else 3
     assert Merge.objects.filter(state=state).count() == expected
     assert f"{expected} pairs" in told(response)
-    assert ("1 left as it was" in told(response)) == (verb == "accept")
+    assert ("1 left unchanged" in told(response)) == (verb == "accept")
     undo = next(each.extra_tags for each in response.context["messages"] if each.extra_tags)
     response = boss.post(undo.removeprefix("undo:"), follow=True)
-    assert f"{expected} pairs wait again" in told(response)
+    assert f"{expected} pairs are proposed again" in told(response)
     assert Merge.objects.filter(state="proposed").count() == 3
 
 
@@ -517,11 +517,11 @@ def test_many_are_taken_back_by_what_was_decided_at_once(
         response = boss.post(list_of(Merge), chosen, follow=True)
         undo += [each.extra_tags.removeprefix("undo:") for each in response.context["messages"] if each.extra_tags]
     assert Merge.objects.filter(state="dismissed", decided_at=moment, decided_by="boss").count() == 3
-    assert "1 pair waits again" in told(boss.post(undo[0], follow=True))
+    assert "1 pair is proposed again" in told(boss.post(undo[0], follow=True))
     assert [each.pk for each in Merge.objects.filter(state="proposed")] == [one.pk]
     assert "0 pairs" in told(boss.post(undo[0], follow=True)), "once"
     assert "0 pairs" in told(boss.post(undo[0].split("?")[0], follow=True))
-    assert "2 pairs wait again" in told(boss.post(undo[1], follow=True))
+    assert "2 pairs are proposed again" in told(boss.post(undo[1], follow=True))
 
 
 def test_too_many_pairs_at_once_are_told(boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,11 +96,11 @@ def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) 
 
 
 def test_a_message_of_an_abandoned_branch_says_so(boss: Client, hub: Hub) -> None:
-    assert "went on from an earlier message" not in timeline(boss, hub.session).content.decode()
+    assert "continued from an earlier message" not in timeline(boss, hub.session).content.decode()
     abandon(hub.messages[1], NOW)
     text = timeline(boss, hub.session).content.decode()
-    assert text.count("went on from an earlier message") == 1
-    assert text.index(f'id="message-{hub.messages[1].pk}"') < text.index("went on from an earlier message")
+    assert text.count("continued from an earlier message") == 1
+    assert text.index(f'id="message-{hub.messages[1].pk}"') < text.index("continued from an earlier message")
 
 
 def test_a_session_is_called_by_its_first_current_message(boss: Client, hub: Hub) -> None:

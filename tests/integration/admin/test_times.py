@@ -102,7 +102,7 @@ def test_a_time_beyond_the_calendar_is_refused_at_its_field(boss: Client, hub: H
     answer = boss.post(
         page_of(memory), {key: value for key, value in values.items() if not isinstance(value, list | dict)}
     )
-    assert "beyond the calendar" in str(answer.context["adminform"].form.errors[name])
+    assert "outside the calendar" in str(answer.context["adminform"].form.errors[name])
 
 
 def test_numbers_in_lists_are_grouped(boss: Client, hub: Hub) -> None:

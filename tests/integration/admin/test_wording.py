@@ -35,7 +35,7 @@ def test_a_narrowed_list_says_how_many_were_found_not_how_many_there_are(boss: C
 
 def test_a_list_without_open_proposals_leads_to_the_decided_ones(boss: Client, hub: Hub) -> None:
     empty = text_of(boss, list_of(Merge))
-    assert "Nothing waits" in empty and 'href="?state=all"' in empty
+    assert "Nothing is pending" in empty and 'href="?state=all"' in empty
     assert "There is nothing here yet" not in empty
     assert 'href="?state=all"' not in text_of(boss, list_of(Merge), {"state": "all"})
 

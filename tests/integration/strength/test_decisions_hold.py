@@ -138,7 +138,7 @@ def test_what_was_not_compared_says_so_and_is_let_in_by_the_next_extraction(
     read(actor)
     memory = Memory.objects.get(content="The user plays chess.")
     page = admin_client.get(reverse("review"), follow=True).content.decode()
-    assert "No model has compared it yet with what people rejected or edited." in page
+    assert "No model has compared it yet with texts that people rejected or edited." in page
     Model(llm, drawn)
     talk(actor, "Chess!", at=NOW + timedelta(hours=1))
     read(actor, now=NOW + timedelta(hours=2))
@@ -219,7 +219,7 @@ def test_what_waits_says_what_it_looks_like(actor: Actor, write: Write, llm: LLM
     again = extract_all(actor, ["The user is fond of spicy cuisine."])
     assert again == {}, "said twice, it waits all the same"
     page = admin_client.get(reverse("review"), follow=True).content.decode()
-    assert "It looks like what a person rejected on 1 Mar 2026." in page
+    assert "It resembles a text that a person rejected on 1 Mar 2026." in page
 
 
 def test_an_untrusted_text_that_was_rejected_blocks_no_trusted_one_but_lets_it_wait(

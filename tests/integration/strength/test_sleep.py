@@ -313,7 +313,7 @@ def test_who_is_erased_meanwhile_keeps_no_other_sleep_from_being_undone(
     undone = undo_sleeps(runs=runs, by=BY, reason="", now=NOW + DAY)
 
     assert [(run.actor_id, run.state) for run in undone] == [(actor.pk, RunState.UNDONE)]
-    assert undone[0].errors == ["The user was erased meanwhile."]
+    assert undone[0].errors == ["The user was erased at the same time."]
     assert Memory.objects.get().status == Status.ACTIVE
     actor.delete()
     with pytest.raises(UnknownRow):

@@ -244,7 +244,7 @@ def test_a_model_that_was_too_slow_is_not_waited_for_again(actor: Actor, llm: LL
     for message in (CLEAR, "The Stripe charges show no invoices either"):
         decision = routed(actor, message)
         assert told(decision)[0] == "billing-api"
-        assert decision.reason.startswith("The language model could not be asked (timeout)")
+        assert decision.reason.startswith("The language model was unavailable (timeout)")
     assert len(llm.asked) == 1
     cache.clear()  # after a minute
     set_policy(actor)

@@ -105,7 +105,7 @@ def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | 
     if role not in ("user", "assistant") or not text.strip():
         return None
     role_name: Role = "user" if role == "user" else "assistant"
-    # The new format numbers messages within the file, the old one gives them no id at all.
+    # The new format numbers messages within the file; the old one has no message ids.
     key = checked_id(message.get("id") or f"message-{number}", "id")
     return ImportedMessage(
         role_name, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))

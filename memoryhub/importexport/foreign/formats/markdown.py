@@ -39,7 +39,7 @@ NOTE_TYPE: Final = "memoryhub-memories"
 MAX_FILE_BYTES: Final = 64 * 2**20
 
 _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
-# Neither a check box, nor a wiki link, nor a link to an address.
+# Not a check box, a wiki link or a link with an address.
 _OBSERVATION: Final = re.compile(r"[-*] \[(?![ xX/>-]\]|\[)([^\[\]\n]{1,60})\](?!\() (.*)")
 _ID_MARK: Final = re.compile(r"\s\^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-v(\d{1,9})[ \t]*\Z")
 _TAGS: Final = re.compile(r"(?:\s#[^\s#]++)++")

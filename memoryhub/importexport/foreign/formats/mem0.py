@@ -35,7 +35,7 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
 
 
 def _files(archive: Archive) -> list[str]:
-    # OpenMemory's zip holds its tables as `memories.json` and the same as `memories.jsonl.gz`.
+    # OpenMemory's zip contains the same tables as `memories.json` and as `memories.jsonl.gz`.
     return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
 
 

@@ -26,7 +26,7 @@ def test_placeholder_stands_for_the_user_else_the_agent(user: str, owner: str) -
 
 @pytest.mark.parametrize("namespace", ["", "/", "facts/x/", "/facts/x", "/facts//x/", "/fa cts/", "/x/\n"])
 def test_namespace_without_both_slashes_is_refused(namespace: str) -> None:
-    with pytest.raises(NamespaceError, match="begins and ends with a slash") as caught:
+    with pytest.raises(NamespaceError, match="starts and ends with a slash") as caught:
         expand_namespace(namespace, agent_id="kana", user_id="")
     assert caught.value.field == "namespace"
     assert "2500" not in str(caught.value), "an interface takes less, and says so"
@@ -35,7 +35,7 @@ def test_namespace_without_both_slashes_is_refused(namespace: str) -> None:
 @pytest.mark.parametrize("namespace", ["/notes/{sessionId}/", "/facts/*/", "/{actorId}*/", "/{}/"])
 def test_other_placeholders_and_wildcards_are_refused(namespace: str) -> None:
     for expand in (expand_namespace, expand_prefix):
-        with pytest.raises(NamespaceError, match="stands for nothing here"):
+        with pytest.raises(NamespaceError, match="has no meaning here"):
             expand(namespace, agent_id="kana", user_id="hiroki")
 
 

@@ -36,7 +36,7 @@ def test_white_space_around_a_text_makes_no_other_memory() -> None:
 
 @pytest.mark.parametrize("level", [ScopeLevel.DOMAIN, ScopeLevel.UNIVERSAL])
 def test_a_persons_memories_never_leave_the_person(level: ScopeLevel) -> None:
-    with pytest.raises(MemoryRefused, match="never leave") as caught:
+    with pytest.raises(MemoryRefused, match="never shared") as caught:
         check_scope(level, domain="cooking", user_id="hiroki")
     assert caught.value.field == "scope_level"
 
