@@ -203,6 +203,14 @@ class MessageIndex(SearchIndexRow):
         return str(self.message_id)
 
     @classmethod
+    def counted(cls) -> Q:
+        return Q(trust=Trust.TRUSTED)
+
+    @property
+    def is_counted(self) -> bool:
+        return self.trust == Trust.TRUSTED
+
+    @classmethod
     def is_findable(cls, owner: Message) -> bool:
         return is_searchable(owner.role, owner.content)
 

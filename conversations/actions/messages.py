@@ -245,7 +245,8 @@ def insert_messages(
     )
     copy_rows(MessageIndex, index_rows)
     if indexed:
-        after_indexing([entry for _, entry in indexed], rows[0].actor_id)
+        counted = [entry for row, entry in indexed if row.trust == Trust.TRUSTED]
+        after_indexing([entry for _, entry in indexed], counted, rows[0].actor_id)
     return rows
 
 

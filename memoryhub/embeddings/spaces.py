@@ -269,12 +269,12 @@ def index_entries(
     ]
 
 
-def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
-    """Count the terms after the caller's transaction, and enqueue in it what could not be embedded at once.
+def after_indexing(entries: Sequence[IndexEntry], counted: Sequence[IndexEntry], actor_id: UUID) -> None:
+    """Count the terms of `counted` after the caller's transaction, and enqueue in it what is not embedded yet.
 
     After many texts at once, the actor's frequent terms are counted before the hourly job would.
     """
-    record(entry.terms for entry in entries)
+    record((entry.terms for entry in counted), actor_id)
     if len(entries) >= BULK_TEXTS:
         enqueue(COUNT_KIND, actor_id=actor_id, key=BULK_KEY, delay_seconds=BULK_DELAY_SECONDS)
     if any(vector is None for entry in entries for vector in entry.vectors.values()):

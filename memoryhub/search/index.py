@@ -3,8 +3,9 @@
 Vectors are stored at unit length: the cosine does not change, and all numbers stay in the range of half precision
 (6e-8 to 65,504).
 
-Frequencies are counted over the texts of all actors, so that an actor's first memories profit; a job counts the
-frequent terms of each actor (`bm25.Frequencies`). Counts are approximate by design: recorded after the commit and the
+Frequencies are counted over the trusted texts of all actors, so that an actor's first memories profit: only of terms
+that many actors have, and as powers of two, so that no score shows what another tenant wrote. A job counts the frequent
+terms of each actor (`bm25.Frequencies`). Counts are approximate by design: recorded after the commit and the
 response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a logarithm, hardly
 changes. Each query reads the current counts.
 
@@ -24,16 +25,7 @@ from pgvector import SparseVector
 
 from memoryhub.db.pool import after_answer
 from memoryhub.db.prepared import prepared_cursor
-from memoryhub.search.bm25 import (
-    DIMENSION,
-    Frequencies,
-    QueryWords,
-    document_weights,
-    inverse_document_frequency,
-    query_words,
-    term_id,
-    term_ids,
-)
+from memoryhub.search.bm25 import DIMENSION, Frequencies, QueryWords, document_weights, query_words, term_id, term_ids
 from memoryhub.search.models import TermStatistic
 from memoryhub.search.query_text import QueryText
 
@@ -79,17 +71,25 @@ TERM_BATCH_SIZE: Final = 5_000
 
 # Asynchronous commit: losing counts in a crash is acceptable.
 ADD_COUNTS: Final = """
-INSERT INTO memoryhub_termstatistic AS known (term, documents)
-SELECT added.term, added.documents
+INSERT INTO memoryhub_termstatistic AS known (term, documents, seen)
+SELECT added.term, added.documents, %s
 FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents),
     (SELECT set_config('synchronous_commit', 'off', true)) AS of_this_transaction
 ORDER BY added.term
-ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.documents
+ON CONFLICT (term) DO UPDATE SET
+    documents = known.documents + excluded.documents, seen = known.seen | excluded.seen
 """
 
 
+MIN_ACTORS: Final = 20
+"""Actors that must have a term before its count influences the searches of others. Each bit of `seen` that is set
+stands for one actor at least."""
+
+# Powers of two: scores must not show whether another tenant has a word, nor that it wrote one more text.
 COUNTS: Final = """
-SELECT term, documents, false FROM memoryhub_termstatistic WHERE term = ANY(%(terms)s::integer[])
+SELECT term, CASE WHEN term = %(corpus)s OR bit_count(seen::bit(64)) >= %(min_actors)s
+    THEN 1::bigint << floor(log(2, greatest(1, documents)))::int ELSE 0 END, false
+FROM memoryhub_termstatistic WHERE term = ANY(%(terms)s::integer[])
 UNION ALL
 SELECT term, own.documents, true
 FROM memoryhub_frequentterms AS known, unnest(known.terms, known.counts) AS own (term, documents)
@@ -98,21 +98,23 @@ WHERE known.actor_id = %(actor)s::uuid
 """
 
 
-def record(documents: Iterable[Counter[str]]) -> None:
-    """Count the terms of texts after the surrounding transaction's commit and the response; log failures."""
+def record(documents: Iterable[Counter[str]], actor_id: UUID) -> None:
+    """Count the terms of an actor's texts after the surrounding transaction's commit and the response; log failures."""
     texts = [*documents]
     if texts:
-        transaction.on_commit(lambda: after_answer(lambda: _add(texts)), robust=True)
+        transaction.on_commit(lambda: after_answer(lambda: _add(texts, actor_id)), robust=True)
 
 
-def _add(documents: list[Counter[str]]) -> None:
+def _add(documents: list[Counter[str]], actor_id: UUID) -> None:
     """Add counts in batches of terms, in ascending order against deadlocks."""
+    bit = 1 << actor_id.int % 64
+    seen = bit - 2**64 if bit >= 2**63 else bit  # as a signed number
     ids = [{TermStatistic.CORPUS, *map(term_id, terms)} for terms in documents]
     counts = sorted(Counter(chain.from_iterable(ids)).items())
     with prepared_cursor() as cursor:
         for start in range(0, len(counts), TERM_BATCH_SIZE):
             terms, numbers = zip(*counts[start : start + TERM_BATCH_SIZE], strict=True)
-            cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(numbers)])
+            cursor.execute(ADD_COUNTS, [seen, _array_text(terms), _array_text(numbers)])
 
 
 def _array_text(numbers: Iterable[int]) -> str:
@@ -121,13 +123,8 @@ def _array_text(numbers: Iterable[int]) -> str:
 
 
 def idf(terms: Iterable[int]) -> dict[int, float]:
-    """Return the idf of each term id over all actors' texts; unseen terms have the greatest."""
-    counts, _own = _document_counts(terms)
-    documents = counts.pop(TermStatistic.CORPUS)
-    return {
-        term: inverse_document_frequency(documents_with_term=count, documents=documents)
-        for term, count in counts.items()
-    }
+    """Return the idf of each term id over all actors' texts and everyday language; unseen terms have the greatest."""
+    return query_idf(terms)[0]
 
 
 def query_idf(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, float], float]:
@@ -152,7 +149,8 @@ def _document_counts(terms: Iterable[int], actor_id: UUID | None = None) -> tupl
     """
     counts, own = dict.fromkeys([*terms, TermStatistic.CORPUS], 0), dict[int, int]()
     with prepared_cursor() as cursor:
-        cursor.execute(COUNTS, {"terms": _array_text(counts), "actor": actor_id})
+        values = {"terms": _array_text(counts), "actor": actor_id, "corpus": TermStatistic.CORPUS}
+        cursor.execute(COUNTS, {**values, "min_actors": MIN_ACTORS})
         for term, documents, is_own in cursor.fetchall():
             (own if is_own else counts)[term] = documents
     return counts, own

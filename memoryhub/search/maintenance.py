@@ -4,7 +4,7 @@ Index rows hold the version of the analysis, by which an interrupted rebuild con
 not yet rebuilt match by fewer terms or lower weights.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
@@ -74,8 +74,12 @@ def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
             owners = _lock_changed_owners(model, rows)
             terms = _store_words(model, rows)
             _copy_fields(model, rows, owners)
-            states = [row.space.state for row in rows]
-            record(each for each, state in zip(terms, states, strict=True) if state == ACTIVE)
+            texts = defaultdict[UUID, list[Counter[str]]](list)
+            for row, each in zip(rows, terms, strict=True):
+                if row.space.state == ACTIVE and row.is_counted:
+                    texts[row.actor_id].append(each)
+            for actor_id, counted in texts.items():
+                record(counted, actor_id)
         done += len(rows)
         progress(len(rows))
     model.repair()  # for owners that changed after their batch was read
@@ -154,7 +158,7 @@ def count_terms(actor_id: UUID, texts: int) -> None:
 
 
 def _sample(model: Any, actor_id: UUID, share: float) -> Iterator[list[int]]:
-    rows = model.objects.filter(actor_id=actor_id, space__in=_active_spaces())
+    rows = model.objects.filter(model.counted(), actor_id=actor_id, space__in=_active_spaces())
     size = ceil(min(1.0, share) * rows.count())
     for words in rows.order_by("?").values_list("words", flat=True)[:size]:
         yield words.indices()

@@ -112,6 +112,7 @@ class TermStatistic(models.Model):
 
     term = models.IntegerField(primary_key=True)
     documents = models.BigIntegerField()
+    seen = models.BigIntegerField(db_default=0, help_text="A bit of 64 for each actor that has the term.")
 
     class Meta:
         app_label = "memoryhub"
@@ -181,6 +182,15 @@ class SearchIndexRow(models.Model):
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["space", "actor"], name="%(class)s_unembedded", condition=models.Q(vector=None))
         ]
+
+    @classmethod
+    def counted(cls) -> models.Q:
+        """Return the condition for texts whose terms are counted: trusted ones, in force."""
+        return models.Q()
+
+    @property
+    def is_counted(self) -> bool:
+        return True
 
     @classmethod
     def is_findable(cls, owner: Any) -> bool:

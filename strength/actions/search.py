@@ -349,7 +349,8 @@ def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequenc
         for space in spaces
     )
     copy_rows(MemoryIndex, rows)
-    after_indexing([entry for _memory, entry in new], new[0][0].actor_id)
+    counted = [entry for memory, entry in new if memory.status == Status.ACTIVE]
+    after_indexing([entry for _memory, entry in new], counted, new[0][0].actor_id)
 
 
 def sync_facets(memory: Memory) -> None:

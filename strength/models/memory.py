@@ -357,6 +357,14 @@ class MemoryIndex(Facets, SearchIndexRow):
         return str(self.memory_id)
 
     @classmethod
+    def counted(cls) -> Q:
+        return Q(status=Status.ACTIVE)
+
+    @property
+    def is_counted(self) -> bool:
+        return self.status == Status.ACTIVE
+
+    @classmethod
     def copied_fields(cls, owner: Memory) -> dict[str, Any]:
         return {name: getattr(owner, name) for name in FACETS}
 

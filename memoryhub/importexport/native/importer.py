@@ -207,17 +207,22 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         spaces = writing_spaces()
         words = [model.indexed_text(owner) for owner in findable]
         entries = index_entries([owner.content for owner in findable], spaces, words=words)
-        model.objects.bulk_create(
-            model(
-                actor_id=actor_id,
-                **{model.owner_field: owner},
-                **model.copied_fields(owner),
-                **entry.row_values(space.id),
+        pairs = [
+            (
+                model(
+                    actor_id=actor_id,
+                    **{model.owner_field: owner},
+                    **model.copied_fields(owner),
+                    **entry.row_values(space.id),
+                ),
+                entry,
             )
-            for owner, entry in zip(findable, entries, strict=True)
             for space in spaces
-        )
-        after_indexing(entries, actor_id)
+            for owner, entry in zip(findable, entries, strict=True)
+        ]
+        model.objects.bulk_create(row for row, _entry in pairs)
+        counted = [entry for row, entry in pairs[: len(entries)] if row.is_counted]
+        after_indexing(entries, counted, actor_id)
 
 
 @dataclass(frozen=True)

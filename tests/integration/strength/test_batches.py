@@ -179,7 +179,7 @@ def test_memories_are_deleted_by_a_filter_once_their_number_is_stated(client: AP
     address = f"{API}/memories/bulk/{ordered['batch']}"
     assert client.get(address).json()["changed"] == 2 and count(client, status="all") == 1
     answer = client.post(f"{address}/undo")
-    assert answer.status_code == 409 and "gone for good" in answer.json()["detail"]
+    assert answer.status_code == 409 and "cannot be restored" in answer.json()["detail"]
     again = {**NAMES, "content": "Tea!", "source": "extraction"}
     assert client.post(f"{API}/memories", again).json()["code"] == "decided_against"
 

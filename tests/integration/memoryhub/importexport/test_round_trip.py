@@ -122,7 +122,7 @@ def test_what_was_imported_is_found_and_its_words_are_counted(
     )
     assert planted.ids["memory_id"] in {each["memory"]["id"] for each in found["results"] if "memory" in each}
     assert any("message" in each for each in found["results"])
-    indexed = MemoryIndex.objects.count() + MessageIndex.objects.count()
+    indexed = MemoryIndex.objects.filter(status="active").count() + MessageIndex.objects.count()
     assert TermStatistic.objects.get(term=TermStatistic.CORPUS).documents == indexed
 
 

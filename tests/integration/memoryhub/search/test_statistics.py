@@ -26,6 +26,7 @@ from tests.integration.clients.conftest import new_key
 from tests.serving import serving
 
 WRITERS = 8
+ACTOR = uuid4()
 
 
 def counted(*terms: str) -> dict[str, int]:
@@ -35,7 +36,7 @@ def counted(*terms: str) -> dict[str, int]:
 
 @pytest.mark.django_db(transaction=True)
 def test_record_counts_documents_not_occurrences() -> None:
-    record([Counter(cat=5, dog=1), Counter(cat=1)])
+    record([Counter(cat=5, dog=1), Counter(cat=1)], ACTOR)
 
     assert counted("cat", "dog", "bird") == {"cat": 2, "dog": 1, "bird": 0}
     assert TermStatistic.objects.get(term=TermStatistic.CORPUS).documents == 2
@@ -44,7 +45,7 @@ def test_record_counts_documents_not_occurrences() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_record_waits_for_the_commit() -> None:
     with transaction.atomic():
-        record([Counter(cat=1)])
+        record([Counter(cat=1)], ACTOR)
         inside = TermStatistic.objects.count()
 
     assert (inside, counted("cat")) == (0, {"cat": 1})
@@ -53,11 +54,11 @@ def test_record_waits_for_the_commit() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_record_waits_for_the_answer() -> None:
     with answering() as acts:
-        record([Counter(cat=1)])
+        record([Counter(cat=1)], ACTOR)
         before = counted("cat")
     for act in acts:
         act()
-    record([Counter(cat=1)])  # nobody is answered any more
+    record([Counter(cat=1)], ACTOR)  # nobody is answered any more
 
     assert (before, counted("cat")) == ({"cat": 0}, {"cat": 2})
 
@@ -78,7 +79,7 @@ def test_texts_that_the_web_server_stores_are_counted() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_record_of_what_was_rolled_back_counts_nothing() -> None:
     with transaction.atomic():
-        record([Counter(cat=1)])
+        record([Counter(cat=1)], ACTOR)
         transaction.set_rollback(True)
 
     assert not TermStatistic.objects.exists()
@@ -88,17 +89,17 @@ def test_record_of_what_was_rolled_back_counts_nothing() -> None:
 def test_record_failing_leaves_the_caller_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(index, "ADD_COUNTS", "SELECT nonsense(%s, %s)")
+    monkeypatch.setattr(index, "ADD_COUNTS", "SELECT nonsense(%s, %s, %s)")
 
     with transaction.atomic():
-        record([Counter(cat=1)])
+        record([Counter(cat=1)], ACTOR)
 
     assert "on_commit" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)
 def test_record_takes_more_terms_than_one_batch() -> None:
-    record([Counter(f"t{number}" for number in range(12_000))])
+    record([Counter(f"t{number}" for number in range(12_000))], ACTOR)
 
     assert counted("t0", "t11999") == {"t0": 1, "t11999": 1}
 
@@ -110,7 +111,7 @@ def test_record_by_many_writers_loses_nothing() -> None:
     def write(number: int) -> None:
         try:
             for turn in range(20):
-                index._add([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
+                index._add([Counter(f"t{(number * turn + step) % 300}" for step in range(200))], ACTOR)
         except BaseException as failure:  # shown by the assertion below
             failures.append(failure)
         finally:
@@ -132,7 +133,6 @@ def test_idf_works_before_the_first_text() -> None:
     weights = idf(term_ids(["cat", "dog"]))
 
     assert len(weights) == 2
-    assert len(set(weights.values())) == 1
     assert min(weights.values()) > 0
 
 
@@ -144,8 +144,8 @@ def test_idf_of_nothing_is_nothing() -> None:
 @pytest.mark.django_db
 def test_idf_takes_unknown_terms_for_the_rarest() -> None:
     TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000)
-    TermStatistic.objects.create(term=term_id("cat"), documents=10)
-    TermStatistic.objects.create(term=term_id("dog"), documents=500)
+    TermStatistic.objects.create(term=term_id("cat"), documents=10, seen=-1)
+    TermStatistic.objects.create(term=term_id("dog"), documents=500, seen=-1)
 
     weights = idf(term_ids(["cat", "dog", "unheard"]))
 
@@ -155,7 +155,7 @@ def test_idf_takes_unknown_terms_for_the_rarest() -> None:
 @pytest.mark.django_db
 def test_idf_follows_the_counts_at_once() -> None:
     before = idf([1])[1]
-    TermStatistic.objects.create(term=1, documents=3)
+    TermStatistic.objects.create(term=1, documents=30, seen=-1)
 
     assert idf([1])[1] < before
 
@@ -174,14 +174,13 @@ def test_the_first_memories_do_not_decide_which_words_of_a_query_are_common() ->
         assert max(weights[term] for term in common) < 0.75 * of_one_text
         assert min(weights[term] for term in rare) > 0.75 * of_one_text
     assert idf([*common, *rare]).keys() == after.keys()
-    assert len(set(idf([*common, *rare]).values())) == 1
 
 
 @pytest.mark.django_db
 def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
     TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000_000)
-    TermStatistic.objects.create(term=term_id("amoxicillin"), documents=100_000)
-    TermStatistic.objects.create(term=term_id("time"), documents=10)
+    TermStatistic.objects.create(term=term_id("amoxicillin"), documents=100_000, seen=-1)
+    TermStatistic.objects.create(term=term_id("time"), documents=10, seen=-1)
 
     weights, _of_one_text = query_idf(term_ids(["amoxicillin", "time"]))
 
