@@ -37,11 +37,12 @@ SLOW = TESTS / "slow"
 UNTRACED = [
     TESTS / name
     for name in (
-        "browser", "integration/admin/test_demo_screens.py", "integration/admin/test_japanese.py",
-        "integration/admin/test_pages.py", "integration/admin/test_roles.py", "integration/strength/test_clock.py",
-        "integration/strength/test_decisions_hold.py", "integration/strength/test_formulas.py",
-        "integration/strength/test_nights.py", "integration/test_fuzz.py", "integration/test_taint.py",
-        "integration/test_tenants.py", "integration/test_transport.py",
+        "browser", "integration/admin/test_base_japanese.py", "integration/admin/test_base_pages.py",
+        "integration/admin/test_base_roles.py", "integration/admin/test_dashboard_demo.py",
+        "integration/strength/test_sleep_clock.py", "integration/strength/test_sleep_many_actors.py",
+        "integration/strength/test_sql_formulas.py", "integration/strength/test_tombstones_other_words.py",
+        "integration/test_fuzz.py", "integration/test_taint.py", "integration/test_tenants.py",
+        "integration/test_transport.py",
     )
 ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from tests.browser.conftest import PASSWORD, desk, person
 from tests.browser.seeing import accessible, scrolls_sideways
 from tests.browser.stage import Stage
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, OidcServer
-from tests.integration.admin.test_second_factor import code
+from tests.integration.admin.test_sign_in_second_factor import code
 from tests.serving import Web
 
 DESK = {"language": "en", "width": 1280, "dark": False}

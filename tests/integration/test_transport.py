@@ -18,7 +18,7 @@ from pytest_django.fixtures import Settings
 
 from memoryhub.env import EnvironmentProblem, read_environment
 from tests.integration.admin.conftest import Hub, boss, hub
-from tests.integration.admin.test_roles import CLOSABLE, keys_of_rows
+from tests.integration.admin.test_base_roles import CLOSABLE, keys_of_rows
 
 __all__ = ["boss", "hub"]
 

@@ -39,8 +39,8 @@ from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, Merge
 from summaries.models import RoutingDecision
 from tests.integration.admin.conftest import BY, Hub, list_of, logged_in, page_of
+from tests.integration.admin.test_base_roles import person
 from tests.integration.admin.test_memories import ask
-from tests.integration.admin.test_roles import person
 from tests.integration.admin.verbs import APPS, ROOT
 
 pytestmark = pytest.mark.usefixtures("one_day")

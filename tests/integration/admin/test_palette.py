@@ -10,7 +10,7 @@ from conversations.models import Session
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import CURATOR
 from tests.integration.admin.conftest import Hub, list_of, logged_in, page_of
-from tests.integration.admin.test_roles import person
+from tests.integration.admin.test_base_roles import person
 
 
 def found(browser: Client, words: str) -> list[tuple[str, str]]:

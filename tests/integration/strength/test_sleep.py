@@ -480,7 +480,7 @@ def test_only_the_same_namespace_is_compared(write: Write, sleep_at: Sleep, valu
 
 
 def test_a_merge_keeps_the_sources_and_can_be_undone(actor: Actor, write: Write, sleep_at: Sleep) -> None:
-    from tests.integration.strength.test_use import a_message
+    from tests.integration.strength.test_usage import a_message
 
     messages = [a_message(actor), a_message(actor)]
     one = write(SAME[0], strength=2.0, source_message_ids=[messages[0].pk])

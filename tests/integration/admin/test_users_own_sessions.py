@@ -7,7 +7,7 @@ from django.urls import reverse
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
 from tests.integration.admin.conftest import logged_in
-from tests.integration.admin.test_roles import person
+from tests.integration.admin.test_base_roles import person
 
 
 def is_in(browser: Client) -> bool:

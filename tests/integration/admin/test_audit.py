@@ -22,7 +22,7 @@ from strength.actions.curation import TRANSITIONS
 from strength.actions.revisions import new_revision
 from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
-from tests.integration.admin.test_roles import person
+from tests.integration.admin.test_base_roles import person
 from tests.integration.admin.verbs import verbs_given_to
 
 

@@ -11,35 +11,10 @@ from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
 from memoryhub.search.query_text import MAX_CHARACTERS, MAX_EARLIER_TURNS, MessageKind, QueryText, without_code
+from tests.tables import tables_of
 
-TRACE = """Traceback (most recent call last):
-  File "app.py", line 12, in <module>
-    main(settings={"port": 8080})
-ValueError: invalid literal for int() with base 10: '8080a'"""
-TABLE = "id,name,city,amount\n1,Kai,Kyoto,300\n2,Mio,Osaka,120"
+TABLES = tables_of(__file__)
 WORDINGS = Path(__file__).parents[4] / "bench" / "wordings.json"
-PERSONAL = [
-    "Why did we push Kestrel back?", "What may I cook tonight?", "when is the dentist again", "Which tyres are on my car?",
-    "母の誕生日はいつ?", "あさぎりの画面はどれで作るんだっけ。", "うちのプリンターがつながらない", "来週の会議は何時から?",
-    "Write to the hotel in the style I like: 'We arrive late on Friday.'", "Когда у меня встреча?",
-]  # fmt: skip
-NAMED = ["Where does Claire work?", "What is the harbour like in Portland?", "When does Project Lantern start?"]
-OPEN = ["When does the museum expect the tickets?", "防災訓練は何月?", "Is salmon good for cats?"]
-GENERAL = [
-    "Who discovered penicillin, and in which year?", "「膝が笑う」ってどういう意味？", "Explain how bread is made.",
-    "What is the difference between an allergy and an intolerance?", "図書館の歴史を教えて。", "なぜ空は青いの?",
-    "Tell me in general how bread is made.", "How many grams are in a pound of flour?", "What is the capital of Oregon?",
-    "How far is Portland from Seattle?", "卵1個は何グラム?", "What's a good way to store bread?", "猫の爪切りのコツは?",
-]  # fmt: skip
-GIVEN = [
-    "Thanks!",
-    "おはようございます。",
-    "Translate into French: 'We will meet at my house tomorrow.'",
-    "次の文を英語に訳して。「私の母は来週来ます。」",
-    "How would you say 'the launch was postponed' in German?",
-    "「白い背景」を英語にすると?",
-    "Is this sentence correct: 'The nurse live in Portland'?",
-]
 
 
 def terms_of(message: str) -> set[str]:
@@ -50,19 +25,11 @@ def wording(message: str, turns: Iterable[tuple[str, str]] = ()) -> MessageKind 
     return QueryText.of_message(message, turns).message_kind
 
 
-@pytest.mark.parametrize(
-    ("message", "terms"),
-    [
-        ("Hello! Thanks a lot. Could you remind me who bought the cello?", {"bought", "cello"}),
-        ("Who bought a cello, please", {"bought", "cello"}),
-        ("thanks!", {"thank"} - {"thank"}),
-        ("おはようございます。歯医者の予約を教えてください", {"歯医", "医者", "予約", "#歯医者", "#予約"}),
-    ],
-)
-def test_courtesies_are_no_terms(message: str, terms: set[str]) -> None:
+@pytest.mark.parametrize(("message", "terms"), TABLES["courtesies"])
+def test_courtesies_are_no_terms(message: str, terms: list[str]) -> None:
     found = terms_of(message)
 
-    assert terms <= found
+    assert set(terms) <= found
     assert not found & {"hello", "remind", "pleas", "lot", "教え", "おは"}
 
 
@@ -74,28 +41,19 @@ def test_message_of_courtesies_alone_keeps_its_terms() -> None:
     assert terms_of("Good morning") == set(analyse("Good morning"))
 
 
-@pytest.mark.parametrize(
-    "pasted", [TRACE, TABLE, f"```\n{TRACE}\n```", "```python\nx = 1", '{\n  "a": 1,\n  "b": [2, 3]\n}']
-)
+@pytest.mark.parametrize("pasted", TABLES["pasted code"])
 def test_pasted_code_is_left_out(pasted: str) -> None:
     message = f"Which port did we agree on for the staging server?\n{pasted}"
 
     assert without_code(message).strip() == "Which port did we agree on for the staging server?"
 
 
-@pytest.mark.parametrize("message", [TRACE, f"```\n{TABLE}\n```", "def main(): pass"])
+@pytest.mark.parametrize("message", TABLES["code alone"])
 def test_message_of_code_alone_keeps_it(message: str) -> None:
     assert without_code(message) == message
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "I paid 300 yen on 3/4 (again)!",
-        "Dear all,\nfrom Monday on we meet at 9.\nWhere is the key?",
-        "明日は3時に、\n新宿で。",
-    ],
-)
+@pytest.mark.parametrize("message", TABLES["prose"])
 def test_prose_is_kept(message: str) -> None:
     assert without_code(message) == message
 
@@ -141,18 +99,9 @@ def test_of_a_long_message_the_beginning_and_the_end_count() -> None:
     assert "quokka" not in terms
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        *((text, MessageKind.PERSONAL) for text in PERSONAL),
-        *((text, MessageKind.NAMED) for text in NAMED),
-        *((text, MessageKind.UNDETERMINED) for text in OPEN),
-        *((text, MessageKind.GENERAL) for text in GENERAL),
-        *((text, MessageKind.TEXT_TASK) for text in GIVEN),
-    ],
-)
-def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: MessageKind) -> None:
-    assert wording(text) is expected
+@pytest.mark.parametrize(("text", "kind"), TABLES["kinds"])
+def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, kind: str) -> None:
+    assert wording(text) is MessageKind[kind]
 
 
 def test_turns_of_the_user_tell_what_a_message_leaves_open() -> None:

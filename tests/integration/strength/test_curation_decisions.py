@@ -18,7 +18,7 @@ from strength.domain.memories import LockedByPerson, MemoryRefused, Source, Tomb
 from strength.models import Memory, MemoryRevision, SleepState, Tombstone
 from tests.conftest import client_with_key
 from tests.integration.strength.conftest import BY, NOW, Write
-from tests.integration.strength.test_use import a_message
+from tests.integration.strength.test_usage import a_message
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def start(*arguments: str, data_dir: Path, **environment: str) -> subprocess.Popen[bytes]:

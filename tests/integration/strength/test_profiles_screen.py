@@ -12,7 +12,7 @@ from strength.actions.curation import apply_transition
 from strength.models import Memory, Profile, ProfileVersion
 from tests.integration.admin.conftest import boss, form_of, list_of, page_of, staff
 from tests.integration.strength.conftest import NOW
-from tests.integration.strength.test_written_profile import ANN, JOINED, LIKINGS, actor, likings
+from tests.integration.strength.test_profiles import ANN, JOINED, LIKINGS, actor, likings
 
 __all__ = ["actor", "boss", "likings", "staff"]
 

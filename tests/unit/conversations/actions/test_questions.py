@@ -1,6 +1,7 @@
-"""How questions are told apart."""
+"""Digests that tell questions and keys apart."""
 
-from conversations.actions.chat import body_digest, key_digest
+from conversations.actions.chat import key_digest
+from conversations.actions.questions import body_digest
 
 
 def test_digests_tell_questions_and_keys_apart() -> None:
