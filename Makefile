@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
-PROSE = CHANGELOG.md $(wildcard CONTRIBUTING.md) $(shell find docs -name '*.md') bench/RESULTS.md
+PROSE = README.md CONTRIBUTING.md CHANGELOG.md $(shell find docs -name '*.md') bench/RESULTS.md
 PRODUCTION = $(shell find memoryhub conversations strength summaries templates -type f \
 	\( -name '*.py' -o -name '*.sql' -o -name '*.html' -o -name '*.js' -o -name '*.css' \) -not -path '*/migrations/*')
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \

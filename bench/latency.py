@@ -1,4 +1,4 @@
-"""Measure how long searches and contexts take in a full installation, beside the same SQL sent plainly.
+"""Measure how long searches and contexts take in a full installation (SPEC Q2), and the same SQL alone.
 
     python bench/latency.py                                  # 10,000, 100,000 and 1,000,000 rows: ten minutes
     python bench/latency.py --actors 2,20                    # a quick look

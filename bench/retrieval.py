@@ -1,4 +1,4 @@
-"""Measure how well searches find what answers a question, over several kinds of talk, beside plain baselines.
+"""Measure how well searches find what answers a question (SPEC Q1), on several data sets and against baselines.
 
     python bench/retrieval.py DATA…                            # the embedder that the environment names
     python bench/retrieval.py DATA… --limit-questions 20 --contexts

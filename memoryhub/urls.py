@@ -1,4 +1,4 @@
-"""All addresses: health without a prefix, the API of every app below `/api/v1/`, the admin."""
+"""All addresses: health without a prefix, the API of every app below `/api/v1/` (SPEC H1), the admin."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Playground: the exact context that a call would get now, with every candidate and the reason it entered or not.
+"""Playground (SPEC W3): the exact context of a call now, with every candidate and why it was included or not.
 
 A run changes no memory. The message may be private: it is posted, and a run is stored for some minutes in the web
 server's cache only, so that a button at a memory can return to it; it is neither logged nor stored in a table.

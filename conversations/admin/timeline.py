@@ -1,4 +1,4 @@
-"""A session's timeline: its messages in order, with the entries of all apps between them, a page at a time.
+"""A session's timeline (SPEC W5): its messages in order, with the entries of all apps between them, a page at a time.
 
 Each app contributes its kinds of entries (`ENTRY_KINDS`).
 """

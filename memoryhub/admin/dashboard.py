@@ -1,4 +1,4 @@
-"""Admin dashboard: pending work, background status, the last sleep, 30-day charts, and recent actions.
+"""Admin dashboard (SPEC W7): pending work, background status, the last sleep, 30-day charts, and recent actions.
 
 Each app registers its own panels (`PANELS`). All counts are read together; where the planner expects a count to read
 much of a large table, its estimate is shown instead, marked as one.

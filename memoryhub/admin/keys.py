@@ -1,4 +1,4 @@
-"""Screens of API keys: issued and shown once, revoked, never edited."""
+"""Screens of API keys: issued and shown once, revoked, never edited (SPEC W8)."""
 
 import json
 from collections.abc import Sequence

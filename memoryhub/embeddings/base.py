@@ -1,4 +1,4 @@
-"""Interface of embedding providers, and embedding of texts longer than a model reads.
+"""Interface of embedding providers (SPEC A4), and embedding of texts longer than a model reads.
 
 A provider implements `_embed`; the base class refuses blank texts beforehand and any unusable matrix afterwards, so
 that no caller ever stores a vector of the wrong length, a NaN or a zero vector.

@@ -1,4 +1,4 @@
-"""Call language models, the one way from the apps: spend cap checked before, usage recorded after.
+"""Call language models (SPEC A6) for all apps: spend cap checked before, usage recorded after.
 
 One policy for calls that fail and for answers that cannot be used (`BadAnswer`: not JSON, another schema, empty):
 

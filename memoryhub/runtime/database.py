@@ -1,4 +1,4 @@
-"""Django's settings of the database, embedded or external. Needs no Django, so that the supervisor can ask too."""
+"""Django's settings of the database, embedded or external (SPEC O2). Without Django, as the supervisor uses it too."""
 
 from difflib import get_close_matches
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Screens of sleep runs: previews, runs of one actor or of all users of an agent, their changes by kind, and undo."""
+"""Screens of sleep runs (SPEC W4): previews, runs of an actor or an agent with its users, changes by kind, and undo."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Every text and list that a client sends has a length: in the API's schema and in the tools of MCP."""
+"""Every text and list that a client sends has a length: in the API's schema and in the tools of MCP (SPEC H3)."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The interface in Japanese: everything is translated, and no page of the admin still speaks English."""
+"""The interface in Japanese (SPEC W10): everything is translated, and no page of the admin still speaks English."""
 
 import re
 from collections.abc import Iterator
