@@ -20,6 +20,7 @@ from conversations.actions.context import ContextRequest, assemble_context, with
 from conversations.actions.messages import abandon, add_messages, show_branch
 from conversations.actions.questions import NoSuchCall, Question, shown_messages, user_message_of
 from conversations.actions.sessions import open_session
+from conversations.actions.turn_leases import LEASE, renewed
 from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
@@ -40,8 +41,8 @@ KEY_LIFETIME: Final = timedelta(hours=24)
 POLL_SECONDS: Final = 0.1
 STORE_RETRIES: Final = 5
 STORE_RETRY_SECONDS: Final = 1.0
-GRACE_SECONDS: Final = 5.0
-"""How much longer than its deadline an answer may take before another call may take the question over."""
+PREPARATION: Final = timedelta(seconds=60)
+"""Time to store a question and to assemble its context, after which another call may take it over."""
 
 UNEXPECTED: Final = "error"
 
@@ -87,7 +88,8 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> P
     if prepared.request is None:
         return prepared
     try:
-        completion, truncated = _complete(prepared.request, actor, keeps_truncated=question.keeps_truncated)
+        with renewed(prepared.turn):
+            completion, truncated = _complete(prepared.request, actor, keeps_truncated=question.keeps_truncated)
         turn = _store_with_retries(prepared.turn, completion, by, truncated=truncated)
     except ProviderError as error:
         raise store_failure(turn=prepared.turn, error=error, now=datetime.now(UTC)) from error
@@ -120,7 +122,8 @@ def stream_answer(*, prepared: PreparedTurn, by: Principal) -> Stream[Delta | Ch
 
 async def _answer_in_background(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]) -> None:
     try:
-        await _answer(prepared, by, pieces)
+        with renewed(prepared.turn):
+            await _answer(prepared, by, pieces)
     except Exception as error:
         pieces.put(error)
         with suppress(DatabaseError):
@@ -172,15 +175,14 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
-    lease = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
     with limit_concurrency():
-        turn, is_new = _store_question(actor, question, by, now, now + lease)
+        turn, is_new = _store_question(actor, question, by, now, now + PREPARATION)
     if not is_new:
         turn = _wait_for(turn)
         if turn.state == TurnState.ANSWERED:
             return PreparedTurn(turn, None)
         now = datetime.now(UTC)
-        turn = _take_over(turn, now + lease)
+        turn = _take_over(turn, now + PREPARATION)
     with limit_concurrency():
         try:
             request = _request(turn, question, policy, by, now)
@@ -189,7 +191,7 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
             raise
         rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
         if not rows.filter(state=TurnState.ANSWERING).update(
-            until=datetime.now(UTC) + lease,
+            until=datetime.now(UTC) + LEASE,
             context_metadata=turn.context_metadata,
             receipt=turn.receipt,
             routing=turn.routing,
@@ -262,8 +264,7 @@ def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, no
 
 
 def _wait_for(turn: ChatTurn) -> ChatTurn:
-    deadline = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
-    while turn.state == TurnState.ANSWERING and time.monotonic() < deadline:
+    while turn.state == TurnState.ANSWERING and datetime.now(UTC) < turn.until:
         return_connection()
         time.sleep(POLL_SECONDS)
         turn = ChatTurn.objects.select_related("session", "question", "answer").get(pk=turn.pk, actor_id=turn.actor_id)

@@ -109,10 +109,12 @@ def shown_messages(turn: ChatTurn, question: Question) -> tuple[ShownMessage, ..
     ids = [message.client_message_id for message, key in question.history if key is None]
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, client_message_id__in=ids)
     keys = dict(rows.values_list("client_message_id", "pk")) if ids else {}
-    shown = [
-        ShownMessage(message, str(found) if (found := key or keys.get(message.client_message_id)) else None)
-        for message, key in question.history
-    ]
+    shown, used = [], set[UUID]()
+    for message, known in question.history:
+        key = known or keys.get(message.client_message_id)
+        # Conversations that are alike may lead to one stored message twice; the client shows two all the same.
+        shown.append(ShownMessage(message, str(key) if key and key not in used else None))
+        used |= {key} if key else set()
     if not question.tool_results:
         return tuple(shown)
     place = _last_question(question)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 from django.db import connections
 from rest_framework.test import APIClient
 
+from conversations.actions import chat as chat_action
+from conversations.actions import turn_leases
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
@@ -490,3 +492,25 @@ def test_a_question_that_was_broken_off_may_be_asked_again(client: APIClient, ll
     again = told(ask(client, headers=key))
     assert spoken(again["session_id"])[0] == ("user", "What tea do I like?")
     assert (ChatTurn.objects.get().attempt, ChatTurn.objects.get().state) == (2, "answered")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_long_answer_keeps_its_turn_and_a_dead_one_loses_it(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_action, "LEASE", timedelta(seconds=0.4))
+    monkeypatch.setattr(turn_leases, "LEASE", timedelta(seconds=0.4))
+    monkeypatch.setattr(turn_leases, "RENEWAL_SECONDS", 0.1)
+    client, body = client_with_key(), {"agent_id": "kana", "user_id": "hiroki", "message": "Hello"}
+    llm.answer(Reply("Slow.", delay_seconds=1.5))
+    keyed = {"HTTP_IDEMPOTENCY_KEY": "a"}
+
+    def repeat(_: int) -> Any:
+        with closing(connections["default"]):
+            return client.post(CHAT, body, **keyed)
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(repeat, range(2)))
+    assert {told(each)["text"] for each in answers} == {"Slow."} and len(llm.asked) == 1, "it was renewed"
+    # A process that died leaves a turn that nobody renews.
+    ChatTurn.objects.update(state="answering", answer=None, until=datetime.now(UTC) + timedelta(seconds=0.5))
+    llm.answer(Reply("Again."))
+    assert told(client.post(CHAT, body, **keyed))["text"] == "Again."

@@ -84,6 +84,17 @@ def test_what_does_not_fit_is_trimmed_from_the_oldest_and_counted(
     assert 10 <= trimmed <= 19 and kept == [each["content"] for each in history[trimmed:]]
 
 
+def test_conversations_that_are_alike_are_shown_whole(web: Web, llm: LLMServer) -> None:
+    llm.answer(Reply("Yes."))
+    choice = random.Random(3)
+    with openai.OpenAI(base_url=web.url + DOOR, api_key=key_of()) as client:
+        for _ in range(40):
+            history = [said(role, choice.choice("abc")) for role in ["user", "assistant"] * choice.randint(1, 4)]
+            asked: Any = [*history, said("user", choice.choice("abc"))]
+            client.chat.completions.create(model="kana", user="hiroki", messages=asked)
+            assert holds_in_order(llm.asked[-1], [each["content"] for each in asked])
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)
 sentences = st.lists(words, min_size=1, max_size=6).map(" ".join)
 
