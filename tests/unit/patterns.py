@@ -23,8 +23,8 @@ _FUNCTIONS: Final = {"compile", "sub", "subn", "match", "search", "fullmatch", "
 _VALIDATORS: Final = {"PatternField", "RegexField", "RegexValidator"}
 _DEPTH: Final = 6
 
-LENGTH: Final = 50_000
-MAX_SECONDS: Final = 0.05
+LENGTH: Final = 20_000
+MAX_SECONDS: Final = 0.02
 MAX_RATIO: Final = 2.5
 MEASURABLE_SECONDS: Final = 0.002
 _CONFIRMING_RUNS: Final = 15

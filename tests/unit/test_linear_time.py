@@ -24,6 +24,7 @@ from summaries.domain import compaction, documents, entries, projects, routing, 
 from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
+READER_SECONDS = 0.4
 
 KNOWN_LOCAL = {
     "memoryhub.admin.policy_form: f'\\\\b({names})\\\\b'": "names of fields, applied to a sentence of ours",

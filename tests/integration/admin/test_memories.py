@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -563,7 +564,7 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     batch = enqueue_curation(
         memory_ids=[row.pk for row in rows],
         verb="pin",
-        by=curator(1, "ann"),
+        by=curator(User.objects.get(username="boss").pk, "boss"),
         reason="",
         seen_at=timezone.now(),
         now=NOW,
