@@ -158,7 +158,7 @@ def embeddings() -> Iterator[Finding]:
         yield Finding(Level.FINE if is_available else Level.WARNING, "embedder", detail)
         plan, unfinished = plan_change(), list(unfinished_spaces())
     except ProviderError as error:
-        yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
+        yield Finding(Level.WARNING, "embedder", f"{error} Until then searches use words alone.")
         return
     level = Level.WARNING
     if str(plan.source) != plan.target:
@@ -208,7 +208,7 @@ def language_model() -> Iterator[Finding]:
         models = sorted({llm_provider().model_for(operation) for operation in Operation})
         llm_provider().probe()
     except ProviderError as error:
-        yield Finding(Level.WARNING, "language model", f"{error} Chat answers with an error meanwhile.")
+        yield Finding(Level.WARNING, "language model", f"{error} Until then chat answers with an error.")
         return
     yield Finding(Level.FINE, "language model", f"{settings.LLM.provider} answers; {', '.join(models)}")
 

@@ -1,7 +1,7 @@
 """Find the session of a conversation that its client keeps, and what of it is not stored yet (ADR 51).
 
 Such a client sends all of its conversation with each question, or the end of it. What is stored is recognised by its
-words: the session by the last questions, its messages by what they say. No id of ours reaches such a client, and
+words: the session by the last questions, its messages by their text. No id of ours reaches such a client, and
 answers may come back cut, cleaned or edited, but people's own words come back as they were.
 """
 
@@ -41,7 +41,7 @@ def place_question(
     """Return a question with its session, with the messages before it that are not stored yet, and with its branch.
 
     `name` is the client's for its conversation. A question that was asked at the same place before is the same one.
-    A lone question in a known session begins it anew where the client `sends_whole_history`; else it is what is new.
+    A lone question in a known session restarts it where the client `sends_whole_history`; else it is what is new.
     """
     session_id = _session_of(actor, question, asked, history, name)
     question = replace(question, session_id=session_id)
@@ -80,7 +80,7 @@ def _with_ids(
 def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:
     """Return the stored messages of a history by their places in it; both in the same order.
 
-    Of messages that say the same, the earliest is meant where the client shows the conversation from its beginning,
+    Of messages with equal text, the earliest is meant where the client shows the conversation from its beginning,
     else the latest: it shows the end. An answer that a later question overtook is stored after that question, and
     shown before it: what is not found in order is looked for among the rest.
     """

@@ -69,11 +69,11 @@ SUMMARY_HITS = Counter("context_summary_hits", "Contexts of a session that held 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextRequest:
-    """A message whose context is wanted.
+    """A request for a message's context.
 
     `project` is a name, AUTO, UNNAMED, or None for no project at all. `options` are policy values for this call alone.
     `stored_message` is the message itself where it is stored already: it must not appear twice. `results` is the last
-    of what was said since, where the answer goes on from the results of tools. With `discloses_project` the model is
+    of what was said since, where the answer continues from the results of tools. With `discloses_project` the model is
     told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
     tool is described. One that does not remember holds the message and what was said since. `instructions` are the

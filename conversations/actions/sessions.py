@@ -65,7 +65,7 @@ def open_session(
 
 @transaction.atomic
 def end_session(*, session: Session, by: Principal, now: datetime, only_if_silent: bool = False) -> Session:
-    """End a session; ending it again changes nothing. Raises UnknownRow where it was erased meanwhile.
+    """End a session; ending it again changes nothing. Raises UnknownRow where it was erased concurrently.
 
     With `only_if_silent`, a session with messages since the caller read it stays open.
     """

@@ -40,7 +40,7 @@ CHANNEL: Final = "openai"
 USER_HEADERS: Final = ("X-User-Id", "X-OpenWebUI-User-Id")
 SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 TASK_HEADER: Final = "X-Memoryhub-Task"
-"""Names what a program asks for itself, such as a title; empty with what a person says."""
+"""Names requests by the program itself, such as a title; empty for a person's messages."""
 
 TEMPORARY: Final = "temporary:"
 """The beginning of the name of a conversation that is not to be kept, as Open WebUI names them."""
@@ -90,7 +90,7 @@ def _pick(data: Any, *names: str) -> Any:
 
 
 class CompletionMessagesField(ItemsField):
-    """Messages without those that say nothing: an answer that was stopped before its first word."""
+    """Messages without empty ones: an answer that was stopped before its first word."""
 
     child = CompletionMessageIn()
 
@@ -311,7 +311,7 @@ class Completions(OpenAIView, ChatView):
         return next(filter(None, (self.request.headers.get(name, "").strip() for name in names)), None)
 
     def _user(self, values: dict[str, Any]) -> str | None:
-        """Return whose memory is meant; None where the key or the agent says so. Raises ValidationError."""
+        """Return the user id; None where the key or the agent determines it. Raises ValidationError."""
         user = values["user"] or self._header(USER_HEADERS)
         if user is not None:
             return str(UserIdField().run_validation(user))
@@ -399,5 +399,5 @@ def _usage(turn_json: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _memoryhub_fields(turn_json: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what memoryhub tells beside the answer."""
+    """Return memoryhub's data about the answer."""
     return {name: turn_json[name] for name in ("session_id", "message_id", "answer_id", "receipt_id", "model")}

@@ -1,6 +1,6 @@
 """The contents of a context: sanitized text, Markdown sections, content blocks, and the use of tools. Pure.
 
-Remembered text is data that anybody may have written. It could imitate something else by the start of a line
+Remembered text is data that any client may have written. It could imitate something else by the start of a line
 (headings, list items, closing marks, `Human:`) and by invisible characters. Content blocks are neutral; `formats` turns
 them into a provider's. Unknown kinds of blocks are treated as references, so that nothing that a client stored can
 stop an assembly.
@@ -68,7 +68,7 @@ MAX_EXCERPT_LENGTH: Final = 200
 
 @lru_cache(maxsize=1_000)
 def label(text: str) -> str:
-    """Return a name for use inside brackets: one line, none of its own, at most MAX_LABEL_LENGTH characters."""
+    """Return a name for use inside brackets: one line, without brackets, at most MAX_LABEL_LENGTH characters."""
     return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:MAX_LABEL_LENGTH].rstrip()
 
 
@@ -79,7 +79,7 @@ _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 def sections_of(text: str) -> list[str]:
     """Return the sections of a text, each with its heading; joined they are the text.
 
-    What stands before the first heading is a section of its own. A `#` inside a code fence is no heading.
+    Text before the first heading is a separate section. A `#` inside a code fence is no heading.
     """
     sections: list[str] = []
     current: list[str] = []
@@ -119,7 +119,7 @@ def text_of(block: Block) -> str:
 
 
 def is_reference(block: Block) -> bool:
-    """Return whether a block is an image or a file, or of a kind that nobody knows."""
+    """Return whether a block is an image or a file, or of an unknown kind."""
     return block.get("type") not in (TEXT, TOOL_USE, TOOL_RESULT, *THINKING)
 
 
@@ -155,7 +155,7 @@ def text_of_result(result: Block) -> str:
 
 
 def blocks_of(content: Content) -> tuple[Block, ...]:
-    """Return the blocks that say something: no blank text; thinking and results only beside calls."""
+    """Return the blocks with content: no blank text; thinking and results only with calls."""
     if isinstance(content, str):
         return (text_block(content),) if content.strip() else ()
     calls = calls_in(content)

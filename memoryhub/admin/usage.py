@@ -174,7 +174,7 @@ def _totals(listed: Any) -> dict[str, Any]:
 
 
 def demo_notice(calls: QuerySet[LedgerEntry]) -> str:
-    """Say that calls of the demo are among these, or nothing."""
+    """Return a note if calls of the demo are among these."""
     if not calls.filter(provider=DEMO_PROVIDER).exists():
         return ""
     return gettext("Calls of the demo data are included, marked “demo”. They were not made and cost nothing.")

@@ -101,7 +101,7 @@ def set_actor_policy(
 ) -> Actor:
     """Replace a user's policy overrides.
 
-    Raises VersionMismatch, UnknownRow if the user was erased meanwhile, PolicyError for invalid values, Forbidden for
+    Raises VersionMismatch, UnknownRow if the user was erased, PolicyError for invalid values, Forbidden for
     an untrusted key, or one without the scope `admin` that would change an operator's value: the prompt, or trust.
     """
     locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()

@@ -72,7 +72,7 @@ class EmbeddingProvider(ABC):
         """Close connections; the instance is not used afterwards."""
 
     def probe(self) -> tuple[bool, str]:
-        """Say whether the provider works right now, and a sentence for people. Never raises."""
+        """Return whether the provider works right now, and a sentence for people. Never raises."""
         try:
             dimension = self._probe_dimension()
         except ProviderError as error:

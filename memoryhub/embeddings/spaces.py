@@ -7,9 +7,9 @@ that no request waits for the network. Until then a text is found by words.
 Query vectors are cached: a context asks once for memories and once for messages, people repeat their questions, and a
 vendor takes 100 ms and money for each. Keys are digests, so that no text is kept longer than its request.
 
-The model is changed while searches go on: the words of every text are copied into the new space, what has no vector
+The model is changed while searches continue: the words of every text are copied into the new space, what has no vector
 there is embedded, searches switch, and what a process wrote that had not seen the new space is embedded as well. Each
-step starts from what is in the database, so that a run that was killed goes on where it stopped.
+step starts from what is in the database, so that a killed run continues where it stopped.
 """
 
 import hashlib
@@ -101,7 +101,7 @@ class IndexEntry:
 def active_space() -> EmbeddingSpace:
     """Return the space that searches read; made from the configured provider on first use.
 
-    Raises ProviderError where there is none yet and the provider cannot say its dimension.
+    Raises ProviderError where there is none yet and the provider's dimension is unknown.
     """
     state = EmbeddingSpace.State.ACTIVE
     space = SPACES.first(Q(state=state))
@@ -171,7 +171,7 @@ def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
 
 
 def writing_spaces() -> list[EmbeddingSpace]:
-    """Return the spaces that new texts go to: the active one first, then one that is being filled."""
+    """Return the spaces of new texts: the active one first, then one that is being filled."""
     states: list[str] = [EmbeddingSpace.State.ACTIVE, EmbeddingSpace.State.FILLING]
     spaces = sorted(SPACES.rows(Q(state__in=states)), key=lambda space: states.index(space.state))
     is_any_active = bool(spaces) and spaces[0].state == EmbeddingSpace.State.ACTIVE
@@ -186,7 +186,7 @@ def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
 def embed_texts(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
     """Return the texts' vectors in a space. Raises ProviderError.
 
-    A remote provider's call is noted in the ledger, and outside a transaction no connection is held meanwhile.
+    A remote provider's call is noted in the ledger, and outside a transaction no connection is held during it.
     """
     provider = provider_of(space)
     if provider.is_local:

@@ -26,7 +26,7 @@ WORKER_STOPPED: Final = "The worker was told to stop."
 
 
 def run(offered: Offer, worker: UUID) -> None:
-    """Run an offered job, unless it was claimed meanwhile; the django-q2 task.
+    """Run an offered job, unless it was claimed concurrently; the django-q2 task.
 
     Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database is
     unavailable, the lease expires, and another attempt follows.

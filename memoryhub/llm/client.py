@@ -12,7 +12,7 @@ One policy for calls that fail and for answers that cannot be used (`BadAnswer`:
    batch, down to one item. A single item is skipped where its content is to blame, so that the others are processed.
    A request that is refused for its form fails: a setting is to blame, and nothing is skipped.
 
-A caller with a fallback of its own (words instead of a model) catches `ProviderError` where it calls.
+A caller with a fallback (words instead of a model) catches `ProviderError` where it calls.
 """
 
 import secrets
@@ -58,7 +58,7 @@ MAX_BAD_ATTEMPTS: Final = 3
 """Attempts of a job with the whole batch, each with a bad answer, before the batch is halved."""
 
 CONTENT_REFUSED: Final = "refused"
-"""Code of a refusal for what a text says; any other code is about the request's form."""
+"""Code of a refusal for a text's content; any other code is about the request's form."""
 
 JSON_DEADLINE_SECONDS: Final = 60.0
 JSON_OUTPUT_TOKENS: Final = 4_000
@@ -108,8 +108,8 @@ def llm_provider() -> LLMProvider:
 def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
     """Return a model's finished answer, at the cost of the actor's agent; network, so outside any transaction.
 
-    No database connection is held meanwhile. Raises ProviderError; SpendCapReached, before anything is sent, where the
-    agent has reached a daily cap and nobody waits for the answer.
+    No database connection is held during the call. Raises ProviderError; SpendCapReached, before anything is sent, if
+    the agent has reached a daily cap and the call is in the background.
     """
     provider = llm_provider()
     if provider.name == "none":
@@ -125,7 +125,7 @@ def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
 async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[Delta | Completion]:
     """Yield a model's answer as it is written, and the finished answer last. Raises ProviderError, as `complete` does.
 
-    The ledger is written off the event loop, before the finished answer is given on: whoever has that may go away.
+    The ledger is written off the event loop, before the final answer is yielded: the consumer may disconnect then.
     """
     provider = llm_provider()
     if provider.name == "none":

@@ -27,7 +27,7 @@ class LLMConfig:
     provider: str = "none"
     model: str | None = None
     models: Mapping[Operation, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Models of single operations, which go before `model`."""
+    """Models of single operations, which take precedence over `model`."""
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     attempt_timeout_seconds: float = 120.0
@@ -72,7 +72,7 @@ class LLMConfig:
         return self.model_for(operation) or families.get(self.provider)
 
     def known_as(self, model: str) -> str | None:
-        """Return the name that says how a model counts; None where it says nothing.
+        """Return the name that determines how a model counts tokens; None if it does not.
 
         A server of others may answer a vendor's default name with whatever it has; a name that somebody chose is meant.
         """
@@ -81,7 +81,7 @@ class LLMConfig:
 
 
 def ineffective_llm_settings(environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence about the variables that are set and name a model that nobody is asked for, if any.
+    """Return a sentence about the variables that are set and name a model that is never used, if any.
 
     Without a provider a model's name still says how tokens are counted, which is all that `none` can want of it.
     """

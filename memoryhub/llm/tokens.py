@@ -2,7 +2,7 @@
 
 Vendors' token counts differ by script, not by text. The rule that divides a text is a heuristic in two steps:
 
-1. Lines. A line is code when it lies in a fenced block (``` or ~~~, the fences included), or when it has at
+1. Lines. A line is code if it is in a fenced block (``` or ~~~, the fences included), or when it has at
    least 8 visible characters, of which at least 12 % are of the kind that programs and data are full of
    (braces, brackets, operators, underscores, slashes …) and none is Japanese.
    Prose seldom passes 5 %.
@@ -119,7 +119,7 @@ def _lines(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def looks_like_code(line: str) -> bool:
-    """Tell whether a single line reads like a program or data; see step 1 of the module's docstring."""
+    """Return whether a single line reads like a program or data; see step 1 of the module's docstring."""
     visible = len(line) - line.count(" ") - line.count("\t")
     if visible < MIN_CODE_LINE_CHARS or _cjk.search(line):
         return False
@@ -135,9 +135,9 @@ class Factors:
     code: float
     other: float
     per_message: int = 4
-    """Tokens that a message costs beside its text (role and delimiters)."""
+    """Tokens of a message in addition to its text (role and delimiters)."""
     per_request: int = 3
-    """Tokens that a request costs beside its messages."""
+    """Tokens of a request in addition to its messages."""
 
     def __post_init__(self) -> None:
         for script in ("latin", "japanese", "code", "other"):
@@ -255,7 +255,7 @@ def _build() -> tiktoken.Encoding:
 
 
 def read_compressed() -> bytes:
-    """Return the data file as it lies on disk. Raises VocabularyCorrupt when it cannot be read."""
+    """Return the data file's bytes. Raises VocabularyCorrupt if it cannot be read."""
     try:
         return files("memoryhub.llm").joinpath(DATA_FILE).read_bytes()
     except OSError as error:

@@ -94,7 +94,7 @@ def wait_until(condition: Callable[[], bool], *, timeout_seconds: float) -> bool
 
 
 def runs_in(pid: int, folder: Path) -> bool:
-    """Say whether the process is alive and its working directory is the folder.
+    """Return whether the process is alive and its working directory is the folder.
 
     A zombie has no working directory any more, so it does not count. Where there is no /proc (macOS) the
     folder is looked for in the command line instead.

@@ -79,7 +79,7 @@ MAX_KNOWN: Final = 60
 
 MERGED_KINDS: Final = (Kind.FACT, Kind.PREFERENCE)
 COMPARED_KINDS: Final = frozenset({*MERGED_KINDS, Kind.REFLECTION})
-"""Kinds that are compared; each episode is an event of its own."""
+"""Kinds that are compared; each episode is a separate event."""
 
 MAX_CORRECTIONS: Final = 200
 MAX_UNCOMPARED: Final = 20
@@ -241,7 +241,7 @@ def _known_memory(memory: Memory, said_at: datetime, now: datetime) -> KnownMemo
 
 
 def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:
-    """Return the rejected memories whose vectors are near the query's."""
+    """Return the rejected memories with vectors near the query's."""
     bounds = query.bounds
     near = candidates(
         MemoryIndex, rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=MAX_NEAREST_REJECTED
@@ -257,7 +257,7 @@ def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:
 def _last_said_at(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
     """Return when each memory was last said, by its source messages.
 
-    For active memories only trusted messages count: nobody else may keep one from being ended. A message's time is set
+    For active memories only trusted messages count: others must not prevent its end. A message's time is set
     by its client, so it is capped at the time when it became a source, and at now.
     """
     is_active = {memory.pk: memory.status == Status.ACTIVE for memory in memories}

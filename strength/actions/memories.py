@@ -72,7 +72,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     nothing. Where a tombstone matches, automatic writes are blocked (BlockedByTombstone) or return the memory that
     replaced the text, clients' writes are `pending`, and a curator's write lifts the tombstone.
 
-    Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
+    Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased concurrently.
     """
     spaces = writing_spaces()
     memory, messages = build_draft(actor, new, by, now)

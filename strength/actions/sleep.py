@@ -44,7 +44,7 @@ from strength.models.sleep import begin_clock, recompute_marks
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, run_query
 
 ARCHIVE_BATCH_SIZE: Final = 10_000
-"""Memories that one transaction archives, a second's work; uses of them are blocked meanwhile."""
+"""Memories that one transaction archives, a second's work, which blocks uses of them."""
 
 MAX_ACTORS_PER_STEP: Final = 100
 """Uses of these actors' memories wait until the step ends."""
@@ -62,7 +62,7 @@ SET LOCAL synchronous_commit = off;
 SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 """
 """Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated. Earlier changes of the
-transaction are written to the feed first, whose position tells whether an actor's memories must be counted again."""
+transaction are written to the feed first, whose position shows whether an actor's memories must be counted again."""
 
 LOCKED_STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
 LATEST_RUNS: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
@@ -142,7 +142,7 @@ def sleep_batch(
 ) -> Iterator[SleepRun]:
     """Run actors' sleeps to their ends and yield the runs; erased actors have none.
 
-    A first step serves all actors. Those with more to do, or locked by others meanwhile, then continue one by one.
+    A first step serves all actors. Those with more to do, or locked by others, then continue one by one.
     """
     with step():
         runs = advance(actors, request)

@@ -231,8 +231,8 @@ def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) ->
 def undo_sleeps(*, runs: list[SleepRun], by: Principal, reason: str, now: datetime) -> list[SleepRun]:
     """Undo the sleeps of one request as far as possible; return the runs.
 
-    Runs of users erased meanwhile are left out, with a message in `errors` of the first. Raises WrongState if none can
-    be undone, UnknownRow if all users are gone, Forbidden.
+    Runs of users erased since are left out, with a message in `errors` of the first. Raises WrongState if none can be
+    undone, UnknownRow if all users are erased, Forbidden.
     """
     undone: list[SleepRun] = []
     refused: list[WrongState] = []

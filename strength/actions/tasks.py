@@ -146,7 +146,7 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
 
 @transaction.atomic
 def fail_task(*, task: Task, reason: str, now: datetime) -> Task:
-    """Mark a task as failed, unless it was completed meanwhile; nothing is reinforced."""
+    """Mark a task as failed, unless it was completed concurrently; nothing is reinforced."""
     reason = storable_text(reason)
     lock_actor(task.actor_id)
     rows = Task.objects.filter(pk=task.pk, actor_id=task.actor_id)

@@ -72,7 +72,7 @@ class _BatchDraft(Draft):
 def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime) -> list[BatchItem]:
     """Write memories with the results of successive `write_memory` calls; an invalid one does not affect the others.
 
-    Raises UnknownRow where the actor was erased meanwhile.
+    Raises UnknownRow where the actor was erased concurrently.
     """
     spaces, items = writing_spaces(), [BatchItem(new) for new in news]
     drafts = _build_drafts(actor, items, spaces, by, now)

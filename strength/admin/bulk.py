@@ -259,7 +259,7 @@ def _example(memory: Any) -> dict[str, Any]:
 
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:
-    """Return the versions that the page showed, by id; memories edited meanwhile are skipped."""
+    """Return the versions that the page showed, by id; memories edited concurrently are skipped."""
     submitted = {key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)}
     return {key: number for key, number in submitted.items() if number is not None}
 

@@ -26,7 +26,7 @@ MAX_INSTRUCTIONS_LENGTH = 4_000
 class Revision(NumberedVersion):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
-    `after` holds all curated values, so that any revision can be restored by itself; `beside` the other values that the
+    `after` holds all curated values, so that any single revision can be restored; `beside` the other values that the
     change replaced, for undo.
     """
 
@@ -81,8 +81,8 @@ class MemoryRevision(Revision):
 class MemoryChange(models.Model):
     """A committed change of a memory, in the feed of changes; written by triggers (migrations 0007 and 0009).
 
-    The triggers run when a transaction commits, under a lock that readers wait for: whoever reads a key
-    has seen all below it. `memory_id` is a plain id: the feed tells of memories that are gone. Where a user is erased
+    The triggers run when a transaction commits, under a lock that readers wait for: a reader of a key
+    has seen all below it. `memory_id` is a plain id: the feed includes deleted memories. Where a user is erased
     the rows lose the actor, and each memory gets an `erased` one of its agent.
     """
 
@@ -117,9 +117,9 @@ class MergeQuerySet(models.QuerySet["Merge"]):
 
 
 class Merge(ActorRow):
-    """Two memories that say the same: proposed, merged, or dismissed (SPEC S5).
+    """Two memories with the same content: proposed, merged, or dismissed (SPEC S5).
 
-    Bound to the compared versions: edited memories are compared anew. `undo` holds what an undo subtracts from
+    Bound to the compared versions: edited memories are compared again. `undo` holds what an undo subtracts from
     the kept memory.
     """
 

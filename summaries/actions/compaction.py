@@ -92,7 +92,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
     """Enqueue a document's compaction, due or not, and return the job's id; the actor of its project is loaded.
 
     Raises NotCompacted, ProviderUnavailable where there is no language model, Forbidden for an untrusted key,
-    UnknownRow where the actor was erased meanwhile.
+    UnknownRow where the actor was erased concurrently.
     """
     check_trusted(by)
     if document.name == NEVER_COMPACTED:
@@ -116,7 +116,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
 def compact(*, job: JobContext, now: datetime) -> Writes | None:
     """Compact the document of a job's payload if that is due; return the function that writes it.
 
-    Raises ProviderError, CompactionRefused, and Postponed where the document changed meanwhile.
+    Raises ProviderError, CompactionRefused, and Postponed where the document changed concurrently.
     """
     assert job.actor_id is not None
     rows = Document.objects.of(job.actor_id).not_deleted().select_related("project__actor__agent")

@@ -331,7 +331,7 @@ class _LineTransfer:
 def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: datetime) -> Project:
     """Undo a merge, a move or a deletion, and return the project that it was done to.
 
-    What was written since stays. Raises NotUndoable, ProjectExists where the name was taken meanwhile, UnknownRow,
+    What was written since stays. Raises NotUndoable, ProjectExists where the name was taken concurrently, UnknownRow,
     Forbidden.
     """
     check_trusted(by)

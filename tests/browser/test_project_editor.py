@@ -125,6 +125,6 @@ def test_a_document_is_added_and_the_files_are_handed_out(page: Any, stage: Stag
     expect(page.locator("body")).to_contain_text("detail-search-ranking.md")
     assert Document.objects.filter(project=project, name="detail-search-ranking.md").exists()
     page.goto(page_of(project))
-    page.get_by_role("link", name=re.compile("Look at 20")).first.click()
+    page.get_by_role("link", name=re.compile("Show 20")).first.click()
     expect(page.locator("#digest-form")).to_be_visible()
     accessible(page)

@@ -170,7 +170,7 @@ def test_web_and_workers_run_apart_on_one_database() -> None:
         try:
             web.start("--only", "web")
             assert web.ready()["checks"]["workers"]["ok"] is False
-            assert "No worker is there (none was ever seen)" in web.ready()["checks"]["workers"]["detail"]
+            assert "No worker is running (none was ever seen)" in web.ready()["checks"]["workers"]["detail"]
             assert web.ready()["status"] == "ready"
             jobs = Jobs(web)
             ids = jobs.add("bench_effect", count=3)

@@ -25,7 +25,7 @@ class Command(ResumableCommand):
     help = (
         "Write missing summaries, extract memories from unread messages, and embed texts without vectors. Without a "
         "choice, all three. "
-        "A run that was stopped goes on where it stopped; spend caps hold."
+        "A stopped run continues where it stopped; spend caps hold."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -13,7 +13,7 @@ from memoryhub.search.models import index_models
 class Command(ResumableCommand):
     help = (
         "Lay each actor's index rows together on disk, so that searches read fewer pages, as the job of this name "
-        "does each night. Searches and writes go on meanwhile; a run that was stopped goes on where it stopped."
+        "does each night. Searches and writes continue; a stopped run continues where it stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

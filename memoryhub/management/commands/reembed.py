@@ -20,7 +20,7 @@ from memoryhub.management import ResumableCommand, at_least_one
 class Command(ResumableCommand):
     help = (
         "Embed all texts with the configured provider, measure its cosines, then switch searches to it. "
-        "Searches go on meanwhile; a run that was stopped goes on where it stopped."
+        "Searches continue; a stopped run continues where it stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -10,8 +10,8 @@ from memoryhub.search.maintenance import count_outdated, reindex
 
 class Command(ResumableCommand):
     help = (
-        "Rebuild the word index of texts that an older release indexed. Searches go on meanwhile; a run that was "
-        "stopped goes on where it stopped. `manage.py doctor` says when it is needed."
+        "Rebuild the word index of texts that an older release indexed. Searches continue; a stopped run continues "
+        "where it stopped. `manage.py doctor` reports when it is needed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -4,8 +4,8 @@
     <data dir>/postgres/18/       PostgreSQL's data folder, one per major version
     <data dir>/postgres/log/      its log
 
-Started as root in a folder that the unprivileged account cannot reach, the data folder and the log lie under
-/var/lib/memoryhub/<hash>/ instead, and `moved-to` says so.
+Started as root in a folder that the unprivileged account cannot reach, the data folder and the log are under
+/var/lib/memoryhub/<hash>/ instead, and `moved-to` has the path.
 """
 
 import json
@@ -99,7 +99,7 @@ class EmbeddedCluster:
         self.major = int(major)
 
     def connection(self) -> ConnectionInfo | None:
-        """Say how to connect, or None when this cluster was never started."""
+        """Return how to connect; None if this cluster was never started."""
         try:
             if not self.data.is_dir():
                 return None
@@ -114,7 +114,7 @@ class EmbeddedCluster:
         return server.is_ready(self.data)
 
     def is_alive(self) -> bool:
-        """Say whether our postmaster exists; cheaper than `is_running`, and no proof that it answers."""
+        """Return whether our postmaster exists; cheaper than `is_running`, but it may not answer."""
         return server.pid_of(self.data) is not None
 
     def start(self) -> ConnectionInfo:
@@ -141,7 +141,7 @@ class EmbeddedCluster:
         return connection
 
     def stop(self) -> None:
-        """Stop it and wait until it is gone; harmless when it does not run. Raises `PostgresError`."""
+        """Stop it and wait for its end; harmless if it does not run. Raises `PostgresError`."""
         if not self.folder.exists():
             return
         with self._locked():
@@ -150,7 +150,7 @@ class EmbeddedCluster:
                 self._server(self.data, self.major).stop()
 
     def destroy(self) -> None:
-        """Stop it and delete all its data, also what lies, or was left by an earlier one, outside the data folder."""
+        """Stop it and delete all its data, also outside the data folder and of earlier clusters."""
         homes = {self.home, self.fallback}
         self.stop()
         for home in homes:
@@ -253,7 +253,7 @@ class EmbeddedCluster:
                 raise PostgresError(f"{draft} is left from an interrupted start and cannot be deleted.")
 
     def _check_version(self) -> None:
-        """Refuse to start beside newer data, of which an upgrade left an older state here, or beside unknown data."""
+        """Refuse to start if there is newer data, left behind by an upgrade, or unknown data."""
         majors = _majors(self.home)
         if majors and (max(majors) > self.major or max(majors) not in INSTALLATIONS):
             raise PostgresError(
@@ -369,7 +369,7 @@ class EmbeddedCluster:
 
 
 def _majors(home: Path) -> list[int]:
-    """Return the major versions whose data folders lie there."""
+    """Return the major versions with a data folder there."""
     return [int(path.name) for path in home.glob("[0-9]*") if path.name.isdigit()]
 
 

@@ -229,7 +229,7 @@ def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:
     assert {"Pending", "Memories", "Agents", "Sessions"} <= titles
     assert not titles & {"Jobs", "API keys", "Spent today", "Tokens today"}
     assert response.context["alarms"] == []
-    assert "overloaded" not in response.content.decode() and "No worker is there" not in response.content.decode()
+    assert "overloaded" not in response.content.decode() and "No worker is running" not in response.content.decode()
 
 
 def test_people_who_see_one_thing_see_its_figure_alone(staff: Callable[..., Client], hub: Hub) -> None:

@@ -205,7 +205,7 @@ def test_a_job_does_not_end_what_a_person_put_right(actor: Actor, write: Write) 
 
 def test_a_memory_is_not_superseded_by_itself(actor: Actor, write: Write) -> None:
     old = write("The user lives in Osaka.")
-    with pytest.raises(MemoryRefused, match="says already"):
+    with pytest.raises(MemoryRefused, match="equals the memory"):
         supersede_memory(
             memory=old, new=NewMemory(content="The user lives in Osaka."), at=NOW + DAY, by=BY, reason="", now=NOW
         )

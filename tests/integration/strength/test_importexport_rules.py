@@ -115,9 +115,9 @@ def test_one_user_does_not_get_what_several_said(db: None, save: Save) -> None:
 
 
 def test_an_agent_has_to_be_named(db: None, save: Save) -> None:
-    with pytest.raises(CommandError, match="name --agent"):
+    with pytest.raises(CommandError, match="give --agent"):
         run("import", save(MEMORIES))
-    with pytest.raises(CommandError, match="name --agent and --user"):
+    with pytest.raises(CommandError, match="give --agent and --user"):
         run("import", save([TALK]), "--agent", "kana")
     assert not Actor.objects.exists()
 

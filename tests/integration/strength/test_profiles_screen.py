@@ -63,12 +63,12 @@ def test_locked_unlocked_and_written_anew(boss: Client, likings: list[Memory]) -
     assert "unlock it first" in press(boss, "rewrite")
     assert "changed since" in press(boss, "lock", locked="0", version="1")
     assert "unlocked" in press(boss, "lock", locked="0", version="2")
-    assert "written anew" in press(boss, "rewrite")
+    assert "rewritten" in press(boss, "rewrite")
     assert Job.objects.get(kind="write_profile", state="queued").payload == {"is_asked_for": True}
     agent = Actor.objects.get(user_id="hiroki").agent
     agent.policy = {}
     agent.save()
-    assert "has written profiles off" in boss.get(page_of(Profile.objects.get())).content.decode()
+    assert "Written profiles are off" in boss.get(page_of(Profile.objects.get())).content.decode()
 
 
 def test_deleted_with_its_versions(boss: Client, likings: list[Memory]) -> None:

@@ -219,7 +219,7 @@ def test_project_is_made_archived_merged_and_brought_back(project: Project) -> N
     curator.post(page(tea, "archive"))
     listing = reverse("admin:summaries_project_changelist")
     shown = curator.get(page(tea)).content.decode()
-    assert "read only" in shown and "reactivate-form" in shown and 'name="_save"' not in shown
+    assert "read-only" in shown and "reactivate-form" in shown and 'name="_save"' not in shown
     assert str(tea.pk) not in curator.get(f"{listing}?status=active").content.decode()
     curator.post(page(tea, "reactivate"))
     preview = curator.get(page(tea, "merge"), {"into": "tea-shop"}).content.decode()

@@ -203,7 +203,7 @@ def test_what_was_put_right_holds_whatever_a_model_says(actor: Actor, llm: LLMSe
         correct_routing(decision=routed(actor, message), project_name="billing-api", by=BY, now=NOW)
         llm.asked.clear()
         again = routed(actor, message)
-        assert told(again) == ("billing-api", "high", "route") and "put right" in again.reason
+        assert told(again) == ("billing-api", "high", "route") and "corrected before" in again.reason
         assert not llm.asked
 
 
@@ -235,7 +235,7 @@ def test_where_the_model_fails_words_decide_and_the_reason_says_so(actor: Actor,
     llm.answer(Reply(failure=failure))
     decision = routed(actor, CLEAR)
     assert told(decision)[0] == "billing-api"
-    assert decision.reason.startswith("The language model could not be asked")
+    assert decision.reason.startswith("The language model was unavailable")
 
 
 def test_a_model_that_was_too_slow_is_not_waited_for_again(actor: Actor, llm: LLMServer) -> None:

@@ -58,7 +58,7 @@ def test_locked_unlocked_and_written_anew(boss: Client, told: Talk) -> None:
     assert "unlock it first" in press(boss, told, "rewrite")
     assert "changed since" in press(boss, told, "lock", locked="0", version="1")
     assert "unlocked" in press(boss, told, "lock", locked="0", version="2")
-    assert "written anew" in press(boss, told, "rewrite")
+    assert "rewritten" in press(boss, told, "rewrite")
     job = Job.objects.get(kind="summarize", key__startswith="asked", state="queued")
     assert job.payload["anew"] is True
 

@@ -45,7 +45,7 @@ def test_readyz_tells_each_part(db: None) -> None:
 def test_readyz_is_english_for_every_browser(db: None) -> None:
     detail = Client().get("/readyz", headers={"Accept-Language": "ja"}).json()["checks"]["workers"]["detail"]
 
-    assert detail.startswith("No worker is there (none was ever seen)") and "manage.py run_worker" in detail
+    assert detail.startswith("No worker is running (none was ever seen)") and "manage.py run_worker" in detail
 
 
 def test_readyz_says_503_where_migrations_wait(db: None) -> None:

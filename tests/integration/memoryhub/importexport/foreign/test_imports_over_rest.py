@@ -116,7 +116,7 @@ def test_chunks_follow_each_other_and_may_be_repeated(client: APIClient) -> None
     ("content", "names", "why"),
     [
         (b"hello", NAMES, "The format of this file is not recognised"),
-        (b'[{"mapping": {}, "id": "1"}]', {"agent_id": "kana"}, "whose it is"),
+        (b'[{"mapping": {}, "id": "1"}]', {"agent_id": "kana"}, "names no owner"),
         (b"PK\x03\x04 and no zip", NAMES, "archive cannot be read"),
     ],
     ids=["unknown", "nobody's", "no zip"],
