@@ -10,7 +10,7 @@ Their repeats wait within one process only: two servers may do the work twice, a
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -227,6 +227,11 @@ def _record(call: Call, response: Response, about: UUID | None, now: datetime, *
     ]  # fmt: skip
     with prepared_cursor() as cursor:
         cursor.execute(INSERT_RECORD, values)
+
+
+def forget_searches(actor_ids: Iterable[UUID]) -> None:
+    """Delete the recorded searches and contexts of users whose memories left them, as a sleep archives them."""
+    IdempotencyRecord.objects.filter(actor_id__in=list(actor_ids), is_read=True).delete()
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:

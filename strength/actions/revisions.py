@@ -127,7 +127,8 @@ def store_change(
 def takes_away(before: Mapping[str, Any], memory: Memory) -> bool:
     """Return whether a change takes away a text that may have been in answers."""
     has_left = before["status"] in LISTED and memory.status not in LISTED
-    return has_left or before["content"] != memory.content
+    has_ended = memory.valid_to is not None and before["valid_to"] != memory.valid_to.isoformat()
+    return has_left or has_ended or before["content"] != memory.content
 
 
 def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:

@@ -21,6 +21,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from memoryhub.api.idempotency import forget_searches
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
@@ -311,6 +312,7 @@ def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, reason: Chang
     for actor_id, count, faded in rows:
         nights[actor_id].run.archived_count += count
         nights[actor_id].fading -= faded
+    forget_searches(actor_id for actor_id, _count, _faded in rows)
     return sum(count for _actor_id, count, _faded in rows)
 
 

@@ -27,6 +27,7 @@ def keyed(client: APIClient, path: str, body: Any, key: str) -> Any:
     [
         ("post", "reject", {}),
         ("post", "archive", {}),
+        ("post", "supersede", {"content": "The vault is under the stairs."}),
         ("patch", "", {"content": "The vault is gone."}),
         ("delete", "", None),
     ],
@@ -41,3 +42,11 @@ def test_a_memory_leaves_recorded_answers(client: APIClient, method: str, path: 
     assert getattr(client, method)(address, body).status_code < 300
 
     assert SECRET not in recorded()
+
+
+def test_what_a_sleep_archives_leaves_recorded_searches(client: APIClient) -> None:
+    memory = keyed(client, "memories", {**NAMES, "content": SECRET, "strength": 0.01}, "write")
+    keyed(client, "context", {**NAMES, "message": "Where is the vault?"}, "context")
+    assert client.post(f"{API}/sleep-runs", NAMES).status_code == 201
+    assert client.get(f"{API}/memories/{memory['id']}").json()["status"] == "archived"
+    assert not IdempotencyRecord.objects.filter(is_read=True).exists()

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Sum
 from django.utils.text import format_lazy
 from django.utils.timezone import now as clock
 from django.utils.translation import gettext_lazy as _
@@ -41,6 +42,8 @@ from memoryhub.jobs.retries import OPEN, Postponed, State
 
 KIND: Final = "import_file"
 MAX_UPLOAD_BYTES: Final = 8 * 2**30
+"""Of all files that wait to be imported for one agent."""
+
 RETENTION: Final = timedelta(days=7)
 SECONDS_PER_BATCH: Final = 60.0
 SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
@@ -80,8 +83,11 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
         return row
     if offset != row.size:
         raise WrongOffset(row.size)
-    if row.size + len(data) > MAX_UPLOAD_BYTES:
-        raise CannotImport(format_lazy(_("A file has at most {most} bytes."), most=MAX_UPLOAD_BYTES))
+    kept = Import.objects.filter(imported_at=None, created_at__gt=clock() - RETENTION)
+    waiting = kept.filter(actor__agent_id=row.actor.agent_id).aggregate(size=Sum("size"))
+    if (waiting["size"] or 0) + len(data) > MAX_UPLOAD_BYTES:
+        text = _("The files that an agent’s imports wait with have at most {most} bytes: run, or wait for, the others.")
+        raise CannotImport(format_lazy(text, most=MAX_UPLOAD_BYTES))
     path = upload_path(row)
     private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
