@@ -25,6 +25,8 @@ from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
 READER_SECONDS = 0.4
+CONSTANT_SECONDS = {"front matter": 2.5}
+"""Readers that take up to this for a short text: PyYAML reads brackets until Python's limit of recursion."""
 
 KNOWN_LOCAL = {
     "memoryhub.admin.policy_form: f'\\\\b({names})\\\\b'": "names of fields, applied to a sentence of ours",
@@ -120,7 +122,8 @@ def test_a_pattern_that_a_call_makes_is_known() -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_takes_linear_time(name: str) -> None:
-    problems = [found for unit in UNITS if (found := growth_problem(READERS[name], unit, seconds=1))]
+    seconds = CONSTANT_SECONDS.get(name, READER_SECONDS)
+    problems = [found for unit in UNITS if (found := growth_problem(READERS[name], unit, seconds=seconds))]
     assert not problems, problems[:5]
 
 
