@@ -92,7 +92,7 @@ def test_a_screen_shows_many_memories_and_one_press_decides(page_as: Callable[..
 def test_a_search_by_meaning_is_one_click(page: Any, stage: Stage) -> None:
     page.goto(f"{LIST}?q=which+licence+do+we+use&actor__agent__agent_id__exact={RELEASE}")
     page.get_by_label("meaning").check()
-    expect(page.locator("#searched-by-meaning")).to_contain_text(f"all that {RELEASE} remembers")
+    expect(page.locator("#searched-by-meaning")).to_contain_text(f"Memories of {RELEASE}")
     expect(page.locator("#result_list")).to_contain_text(re.compile("licen[cs]e", re.IGNORECASE))
 
 
