@@ -601,7 +601,7 @@ def test_chats_that_are_being_routed_leave_room_for_others(llm: LLMServer) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("keys", [["once"] * 12, [str(number) for number in range(12)]])
+@pytest.mark.parametrize("keys", [["once"] * 8, [str(number) for number in range(12)]])
 def test_calls_with_keys_wait_for_the_model_without_a_lock_or_a_connection(
     client: APIClient, llm: LLMServer, keys: list[str]
 ) -> None:
