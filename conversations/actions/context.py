@@ -247,8 +247,9 @@ def _latest(
     spoken = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
     if request.stored_message is not None:
         spoken &= Q(seq__lt=request.stored_message.seq)
-    if not _is_trusted(request.session, tenant, by):
-        return LATEST.rows(spoken, limit=limit)[::-1], []
+    rows = LATEST.rows(spoken, limit=limit)[::-1]
+    if all(row.trust == Trust.TRUSTED for row in rows) or not _is_trusted(request.session, tenant, by):
+        return rows, []
     trusted = LATEST.rows(spoken & Q(trust=Trust.TRUSTED), limit=limit)[::-1]
     since = Q(seq__gt=trusted[0].seq) if len(trusted) == limit else Q()
     untrusted = LATEST.rows(spoken & since & Q(trust=Trust.UNTRUSTED), limit=limit)

@@ -266,17 +266,9 @@ def _is_weak_evidence(message: str, terms: Set[str], profile: Profile) -> bool:
     others = fsum(_size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole))
     if others >= SECOND_WORD_SIZE:
         return False
+    written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
     is_short = is_unspaced(whole) and len(whole) < TELLING_EXPRESSION_LENGTH
-    is_common = any(map(is_common_word, _forms(whole, fold(message))))
-    return is_short or is_common or bool(_NEW_TOPIC.search(fold(message)))
-
-
-def _forms(term: str, message: str) -> Set[str]:
-    """Return a term as a message writes it, and its singulars: a plural is as common as they, not as rare as it is."""
-    written = {word for word in _WORDS.findall(message) if term in analyse(word)} or {term}
-    endings = (("s", ""), ("es", ""), ("ies", "y"))
-    singulars = {word.removesuffix(end) + other for word in written for end, other in endings if word.endswith(end)}
-    return written | {word for word in singulars if term in analyse(word)}
+    return is_short or any(map(is_common_word, written)) or bool(_NEW_TOPIC.search(fold(message)))
 
 
 _REFERENCE: Final = re.compile(

@@ -151,8 +151,8 @@ def _check_searches() -> None:
     episode, fact = _best("release-assistant", "maya", "Which licence do we use?", most=2)
     assert "licence debate" in episode.memory.content
     assert fact.memory.content.startswith("Tidepool is licensed under Apache-2.0")
-    (disk,) = _best("release-assistant", "ken", "How much free disk does the migration need?")
-    assert disk.memory.content.startswith("The migration to 1.0 needs about 3 GB")
+    disks = _best("release-assistant", "ken", "How much free disk does the migration need?", most=2)
+    assert any(disk.memory.content.startswith("The migration to 1.0 needs about 3 GB") for disk in disks)
     (sweet,) = _best("yuno", "haruka", "好きな甘いものは何？")
     assert "抹茶アイス" in sweet.memory.content
     (home,) = _best("yuno", "haruka", "どこに住んでいる？")

@@ -211,22 +211,6 @@ def test_young_project_is_found_by_what_a_message_takes_as_known(message: str, i
     assert (found.project, found.confidence) == (("voices", MEDIUM) if is_found else (None, LOW))
 
 
-@pytest.mark.parametrize("ending", ["", "s"])
-@pytest.mark.parametrize("word", ["podcast", "newsletter", "wedding", "bicycle"])
-def test_plural_is_as_common_as_its_singular(word: str, ending: str) -> None:
-    profiles = [
-        profile_of("mine", description=f"About {word}s", texts=[]),
-        profile_of("tea", description="Tea", texts=[]),
-    ]
-    found = route_by_words(f"Somebody asked for one of those {word}{ending}", profiles, [])
-    assert (found.project == "mine") is (word == "bicycle"), "which is rare in both forms"
-
-
-def test_stories_are_as_common_as_a_story() -> None:
-    profiles = [profile_of("mine", description="Stories for children", texts=[])]
-    assert route_by_words("She asked for more stories", profiles, []).project is None
-
-
 def test_old_project_is_not_found_by_one_common_word() -> None:
     long = "Let's set up a podcast " + " ".join(f"word{chr(97 + n)}" for n in range(25))
     assert (
