@@ -22,6 +22,7 @@ SPANNING: Final = {
     "strength.api.sleep.runs": "An address has a bare id: a sleep's, or that of a round of several users.",
     "conversations.actions.sessions.open_session": "A client may choose the id, which nobody else may have.",
     "conversations.actions.receipts.forget_sources": "What belongs to an agent is in the receipts of all its users.",
+    "memoryhub.importexport.foreign.uploads.append_chunk": "The files that wait are limited per agent, over its users.",
     "memoryhub.auth.erasure._delete_keys": "Whether the erased user lives on with another agent; keys name no agent.",
 }
 """Functions of the API with a statement that names no actor, and why. Do not add to it where a caller knows the actor."""

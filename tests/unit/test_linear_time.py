@@ -25,7 +25,7 @@ from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
 READER_SECONDS = 0.4
-CONSTANT_SECONDS = {"front matter": 2.5}
+CONSTANT_SECONDS = {"front matter": 2.5, "markdown": 2.0}
 """Readers that take up to this for a short text: PyYAML reads brackets until Python's limit of recursion."""
 
 KNOWN_LOCAL = {
