@@ -66,9 +66,9 @@ style: dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) .venv/bin/lint-imports
-	$(PY) scripts/wording.py --sort prose $(PROSE)
-	$(PY) scripts/wording.py --sort comments $(PRODUCTION)
-	$(PY) scripts/wording.py --sort screens $(PRODUCTION)
+	@$(PY) scripts/wording.py --sort prose $(PROSE)
+	@$(PY) scripts/wording.py --sort comments $(PRODUCTION)
+	@$(PY) scripts/wording.py --sort screens $(PRODUCTION)
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 types: dev
