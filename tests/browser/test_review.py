@@ -213,7 +213,7 @@ def test_two_curators_have_different_items_and_see_the_teams_instructions(
     expect(other.locator("#instructions")).to_contain_text("Nothing about boats that sink.")
     expect(other.locator("#item-text")).to_have_text("Maya owns a raft.")
     hit(other, "a")
-    expect(other.locator("#nothing")).to_contain_text("open with boss")
+    expect(other.locator("#nothing")).to_contain_text("open for boss")
     expect(other.locator("#tally")).to_contain_text("1 approved")
     accessible(other)
     hit(boss, "r")

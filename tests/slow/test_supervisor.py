@@ -253,7 +253,7 @@ def test_a_model_that_never_answers_does_not_hold_up_the_end(serve: Serve, monke
         for connection in asked:
             connection.close()
     assert serving.nothing_is_left()
-    _, _, last_lines = serving.said().partition("Stopping.\n")
+    _, _, last_lines = serving.output.read_text().partition("Stopping.\n")
     logged = [json.loads(line) for line in last_lines.splitlines()]  # each in the form of all
     assert [line["state"] for line in logged if line["name"] == "memoryhub.jobs.executor"][:1] == ["queued"]
     assert any("graceful shutdown" in line["message"] for line in logged)
