@@ -22,13 +22,13 @@ from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
-from strength.actions.drafts import is_shared
 from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import (
     STRENGTH,
     BatchResult,
+    check_reach,
     last_verb,
     parsed_dates,
     raise_if_duplicate,
@@ -189,6 +189,7 @@ def restore_revision(
 def delete_memory(*, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime) -> None:
     """Delete a memory with its revisions, sources and text in receipts; a tombstone keeps it from being extracted."""
     locked = _lock(memory, expected_version, by)
+    check_reach(snapshot(locked), by)
     if locked.trust == Trust.TRUSTED or by.is_trusted:
         leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
     forget_sources([locked.pk])
@@ -281,15 +282,9 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
-    _check_reach(locked, by)
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
-
-
-def _check_reach(memory: Memory, by: Principal) -> None:
-    if is_shared(memory) and memory.status != Status.PENDING and not by.may_touch_all_agents:
-        raise Forbidden(_("A key of some agents may not change what other agents read; a curator can."))
 
 
 def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
@@ -317,8 +312,6 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", _("valid_to must not be before valid_from."))
-    if memory.status == Status.ACTIVE:
-        _check_reach(memory, by)
     if memory.status == Status.ACTIVE != former_status:
         if not by.is_trusted:
             raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))

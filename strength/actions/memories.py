@@ -31,7 +31,7 @@ from strength.actions.drafts import (
     sources_of,
 )
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
+from strength.actions.revisions import awaits_person, check_reach, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
@@ -170,7 +170,7 @@ def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now
         return None
     archived = _with_text(draft.memory, draft.new.contradicted_ids, [Status.ARCHIVED])
     archived = archived or _near_duplicate(draft, space, [Status.ARCHIVED])
-    if archived is None or archived.trust != Trust.TRUSTED:
+    if archived is None or archived.trust != Trust.TRUSTED or (is_shared(archived) and not by.may_touch_all_agents):
         return None
     policy = effective_policy(StrengthPolicy, archived.agent, archived.actor)
     by_sleep, before = last_verb(archived) == SLEEP_VERB, snapshot(archived)
@@ -367,8 +367,7 @@ def supersede_memory(
 
 
 def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
-    if is_shared(old) and not by.may_touch_all_agents:
-        raise Forbidden(_("A key of some agents may not change what other agents read; a curator can."))
+    check_reach(snapshot(old), by)
     if not by.is_trusted and old.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not end a trusted memory; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):

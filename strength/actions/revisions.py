@@ -27,6 +27,7 @@ from strength.domain.memories import (
     CURATED_FIELDS,
     RETURN_VERB,
     DuplicateMemory,
+    ScopeLevel,
     Status,
     WrongState,
     changed_values,
@@ -107,7 +108,12 @@ def store_change(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> None:
-    """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
+    """Save a locked memory's next version and its revision; `before` and `beside` are from before the change.
+
+    Every change of a memory passes here. Raises Forbidden where a key of some agents changes what others read.
+    """
+    check_reach(snapshot(memory), by)
+    check_reach(before, by)
     if before.get("valid_from") or before.get("valid_to"):  # its validity may have begun or ended since the last sleep
         update_fading(memory.actor_id, [memory.pk], now=now)
     if memory.archived_why:
@@ -122,6 +128,13 @@ def store_change(
     revision.save(force_insert=True)
     details = {"fields": sorted(revision.changed_after)}
     audit.record(by=by, verb=verb, row=memory, reason=reason, details=details, now=now)
+
+
+def check_reach(values: Mapping[str, Any], by: Principal) -> None:
+    """Raise Forbidden where other agents read a memory with these values, and the caller may not touch them all."""
+    is_shared = values["scope_level"] != ScopeLevel.PROJECT and values["status"] != Status.PENDING
+    if is_shared and not by.may_touch_all_agents:
+        raise Forbidden(_("A key of some agents may not change what other agents read; a curator can."))
 
 
 def takes_away(before: Mapping[str, Any], memory: Memory) -> bool:

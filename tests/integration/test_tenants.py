@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4, uuid5
@@ -11,8 +12,10 @@ from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import revoke_key
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.principals import Scope, command
+from memoryhub.auth.principals import Forbidden, Scope, command
 from memoryhub.tenancy.policy import actor_id
+from strength.actions.revisions import undo_revision
+from strength.models import Memory
 from tests.conftest import client_with_key
 from tests.factories.planting import API, BODIES, Planted, body_of, plant, plant_first
 from tests.factories.routes import Route, api_routes, closed_routes
@@ -475,6 +478,15 @@ def test_a_key_of_one_agent_changes_nothing_that_others_read(client: APIClient) 
         assert narrow.post(f"{address}/{verb}", {"content": "Other"} if verb == "supersede" else {}).status_code == 403
     assert client.get(address).json() == shared | {"strength": client.get(address).json()["strength"]}
     assert client.patch(address, {"tags": ["x"]}).status_code == 200
+    before = client.get(address).json()
+    edit = Memory.objects.get(pk=shared["id"]).revisions.latest("number")
+    by = replace(command("x"), agent_ids=frozenset({"alpha"}))
+    with pytest.raises(Forbidden, match="other agents"):
+        undo_revision(revision=edit, by=by, reason="", now=datetime.now(UTC))
+    assert client.get(address).json() == before
+    assert client.post(f"{address}/archive", {}).status_code == 200
+    assert remember(narrow, "shared", agent_id="alpha")["id"] != shared["id"], "its repeat does not bring it back"
+    assert client.get(address).json()["status"] == "archived"
 
 
 def test_a_pin_does_not_cross_to_other_agents(client: APIClient) -> None:

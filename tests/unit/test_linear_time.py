@@ -25,7 +25,7 @@ from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
 READER_SECONDS = 0.4
-CONSTANT_SECONDS = {"front matter": 2.5, "markdown": 2.0}
+CONSTANT_SECONDS = {"front matter": 2.5}
 """Readers that take up to this for a short text: PyYAML reads brackets until Python's limit of recursion."""
 
 KNOWN_LOCAL = {
@@ -120,7 +120,10 @@ def test_a_pattern_that_a_call_makes_is_known() -> None:
     assert set(LOCAL) == KNOWN_LOCAL.keys()
 
 
-@pytest.mark.parametrize("name", READERS)
+# Tracing makes the Markdown reader, all of it Python, twice as slow as the bound allows.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.no_cover) if name == "markdown" else name for name in READERS]
+)
 def test_a_reader_takes_linear_time(name: str) -> None:
     seconds = CONSTANT_SECONDS.get(name, READER_SECONDS)
     problems = [found for unit in UNITS if (found := growth_problem(READERS[name], unit, seconds=seconds))]
