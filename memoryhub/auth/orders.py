@@ -28,8 +28,11 @@ def order_of(by: Principal) -> dict[str, Any]:
     return {"kind": by.kind, "id": by.id, "name": by.name, "is_trusted": by.is_trusted}
 
 
-def caller_of(order: Mapping[str, Any]) -> Principal:
-    """Return the principal that gave an order, with its present rights. Raises OrderLapsed."""
+def caller_of(order: Mapping[str, Any], *, permission: str = "") -> Principal:
+    """Return the principal that gave an order, with its present rights. Raises OrderLapsed.
+
+    An account must still have `permission`; a key's rights are its scopes.
+    """
     kind, is_trusted = PrincipalKind(order["kind"]), bool(order["is_trusted"])
     if kind is PrincipalKind.KEY:
         key = ApiKey.objects.usable(timezone.now()).filter(pk=order["id"]).first()
@@ -37,13 +40,14 @@ def caller_of(order: Mapping[str, Any]) -> Principal:
             raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
         return replace(by, is_trusted=by.is_trusted and is_trusted)
-    if kind is PrincipalKind.CURATOR and not _is_active(order["id"]):
+    if kind is PrincipalKind.CURATOR and not _has_access(order["id"], permission):
         raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
     return Principal(kind=kind, id=order["id"], name=order["name"], is_trusted=is_trusted)
 
 
-def _is_active(account_id: str) -> bool:
-    return get_user_model().objects.filter(pk=account_id, is_active=True).exists()
+def _has_access(account_id: str, permission: str) -> bool:
+    account = get_user_model().objects.filter(pk=account_id, is_active=True).first()
+    return account is not None and (not permission or account.has_perm(permission))
 
 
 def job_principal(job: JobContext) -> Principal:

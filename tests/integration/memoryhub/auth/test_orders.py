@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from rest_framework.test import APIClient
 
 from memoryhub.auth.models import ApiKey
@@ -88,6 +89,18 @@ def test_an_order_of_an_account_without_access_lapses() -> None:
     with pytest.raises(OrderLapsed, match="account"):
         caller_of(order)
     assert caller_of(order_of(command("import"))).is_trusted, "a command has no account"
+
+
+def test_an_order_of_an_account_without_the_permission_lapses() -> None:
+    account = get_user_model().objects.create_user("ann")
+    order = order_of(curator(account.pk, "ann"))
+    account.user_permissions.add(Permission.objects.get(codename="change_memory"))
+    assert caller_of(order, permission="strength.change_memory").id == str(account.pk)
+    with pytest.raises(OrderLapsed, match="account"):
+        caller_of(order, permission="strength.delete_memory")
+    account.user_permissions.clear()
+    with pytest.raises(OrderLapsed, match="account"):
+        caller_of(order, permission="strength.change_memory")
 
 
 def begun(client: APIClient, texts: list[str]) -> str:
