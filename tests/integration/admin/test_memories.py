@@ -576,6 +576,30 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     assert MemoryRevision.objects.filter(batch=batch).count() == 5
 
 
+@pytest.mark.parametrize(("verb", "permission"), [("archive", "change_memory"), ("delete", "delete_memory")])
+@pytest.mark.parametrize("keeps_it", [True, False])
+def test_a_job_needs_the_permission_that_its_curator_had(
+    staff: Callable[..., Client], hub: Hub, verb: str, permission: str, keeps_it: bool
+) -> None:
+    staff("view_memory", permission)
+    kei = User.objects.get(username="kei")
+    enqueue_curation(
+        memory_ids=[hub.memory.pk],
+        verb=verb,
+        by=curator(kei.pk, "kei"),
+        reason="",
+        seen_at=timezone.now(),
+        now=NOW,
+        actor=hub.actor,
+    )
+    if not keeps_it:
+        kei.user_permissions.clear()
+    run_jobs()
+    assert Memory.objects.filter(pk=hub.memory.pk, status="active").exists() is not keeps_it
+    if not keeps_it:
+        assert "no longer has access" in Job.objects.get(kind="curate_memories").error
+
+
 def test_more_than_a_job_takes_is_refused(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("strength.admin.bulk", "strength.actions.bulk_jobs"):
         monkeypatch.setattr(f"{place}.MAX_BULK_SIZE", 2)
