@@ -2,6 +2,8 @@
 
 import gc
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -32,8 +34,8 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TESTS = Path(__file__).parent
 SLOW = TESTS / "slow"
 
-# Tracing makes Python 1.8 times as slow. Here the same code runs by the hundred: pages that other tests open too, calls
-# that are walked through, long random lives. Only their fixtures are traced.
+# Measuring coverage makes Python two to three times as slow. Here the same code runs by the hundred: pages that other
+# tests open too, calls that are walked through, long random lives. Only their fixtures are measured.
 UNTRACED = [
     TESTS / name
     for name in (
@@ -42,7 +44,7 @@ UNTRACED = [
         "integration/strength/test_sleep_clock.py", "integration/strength/test_sleep_many_actors.py",
         "integration/strength/test_sql_formulas.py", "integration/strength/test_tombstones_other_words.py",
         "integration/test_fuzz.py", "integration/test_taint.py", "integration/test_tenants.py",
-        "integration/test_transport.py",
+        "integration/test_transport.py", "unit/test_linear_time.py",
     )
 ]  # fmt: skip
 
@@ -88,18 +90,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make test-slow`, property tests, which both run, and what is not traced.
+    """Mark what `make test` leaves to `make test-slow`, and property tests, which both run.
 
     Long tests are moved to where xdist's processes begin (`worksteal` gives each an equal part), so that none of them is
     left to the end, when the others have nothing to do.
     """
-    slow, untraced = str(SLOW), tuple(map(str, UNTRACED))
     for item in items:
-        path = str(item.path)
-        if path.startswith(slow):
+        if SLOW in item.path.parents:
             item.add_marker("slow")
-        if path.startswith(untraced):
-            item.add_marker("no_cover")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
@@ -126,6 +124,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and CI skips nothing: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Measure no coverage in the tests of UNTRACED; pytest-cov's `no_cover` has no effect in xdist's processes."""
+    if not any(path in (pyfuncitem.path, *pyfuncitem.path.parents) for path in UNTRACED):
+        return (yield)
+    tracers = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracers[0])
+        threading.settrace(tracers[1])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -27,6 +27,7 @@ LENGTH: Final = 20_000
 MAX_SECONDS: Final = 0.02
 MAX_RATIO: Final = 2.5
 MEASURABLE_SECONDS: Final = 0.002
+QUIET_REFERENCE_SECONDS: Final = 0.008
 _CONFIRMING_RUNS: Final = 15
 ENDING: Final = "\x00!"
 """What no pattern ends with, so that each attempt fails at the end of the repeats."""
@@ -241,16 +242,17 @@ def growth_problem(call: Callable[[str], object], unit: str, *, seconds: float =
     """Return what is wrong with the time of a call on repeats of a unit; None where it is linear and short.
 
     Starts with short texts, so that an exponential one is found soon. Processor time of this thread, the shortest of
-    several runs: what else the machine does counts little.
+    several runs: what else the machine does counts little. The limit is one of a quiet machine: a call that exceeds it
+    is compared with a fixed computation, timed beside it.
     """
     for length in (16, 32, 64, 256, 1024):
-        if _time(call, unit, length, limit=seconds) > seconds:
+        if _is_over(_time(call, unit, length, limit=seconds), seconds):
             return f"over {seconds * 1000:.0f} ms for {length} characters of {unit!r}"
     if _time(call, unit, LENGTH // 8, limit=seconds / 80) < seconds / 80:
         return None  # quadratic, it would take less than the limit at the full length
     half = _time(call, unit, LENGTH // 2, limit=seconds)
-    whole = _time(call, unit, LENGTH, limit=seconds) if half <= seconds else half
-    if whole > seconds:
+    whole = half if _is_over(half, seconds) else _time(call, unit, LENGTH, limit=seconds)
+    if _is_over(whole, seconds):
         return f"over {seconds * 1000:.0f} ms for {LENGTH} characters of {unit!r}: {whole * 1000:.0f} ms"
     if whole > MEASURABLE_SECONDS and whole > MAX_RATIO * half:
         runs = [(_time(call, unit, LENGTH // 2), _time(call, unit, LENGTH)) for _ in range(_CONFIRMING_RUNS)]
@@ -258,6 +260,15 @@ def growth_problem(call: Callable[[str], object], unit: str, *, seconds: float =
         if whole > MAX_RATIO * half:
             return f"{whole / half:.1f} times as long for twice the text of {unit!r}"
     return None
+
+
+def _is_over(taken: float, seconds: float) -> bool:
+    return taken > seconds and taken > seconds * _reference_seconds() / QUIET_REFERENCE_SECONDS
+
+
+def _reference_seconds() -> float:
+    """Return the seconds of a fixed computation in plain Python, which tell how slow this machine is now."""
+    return min(_time(lambda text: [text[at : at + 2] for at in range(len(text))], "a", 100_000) for _ in range(5))
 
 
 def _time(call: Callable[[str], object], unit: str, length: int, *, limit: float | None = None) -> float:

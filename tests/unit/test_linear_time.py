@@ -120,10 +120,7 @@ def test_a_pattern_that_a_call_makes_is_known() -> None:
     assert set(LOCAL) == KNOWN_LOCAL.keys()
 
 
-# Tracing makes the Markdown reader, all of it Python, twice as slow as the bound allows.
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.no_cover) if name == "markdown" else name for name in READERS]
-)
+@pytest.mark.parametrize("name", READERS)
 def test_a_reader_takes_linear_time(name: str) -> None:
     seconds = CONSTANT_SECONDS.get(name, READER_SECONDS)
     problems = [found for unit in UNITS if (found := growth_problem(READERS[name], unit, seconds=seconds))]
