@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from conversations.api import chat, openai, views
+from conversations.api import chat, views
+from conversations.api.compatible import openai
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view(), name="sessions"),

@@ -1,0 +1,1 @@
+"""Chat APIs of vendors, for programs that know nothing of memoryhub (ADR 51)."""
