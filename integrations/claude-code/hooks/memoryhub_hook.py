@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hook of coding agents (Claude Code, Codex, Cursor): recalls before a prompt, stores what was said after a turn.
 
-Reads the hook's JSON from stdin and prints what the agent adds to its context, or nothing. Never stands in the way:
+Reads the hook's JSON from stdin and prints what the agent adds to its context, or nothing. Never blocks the agent:
 after 800 ms, without a key, or on any error it ends silently with 0; what was not stored is sent after the next turn.
 
     python3 memoryhub_hook.py [claude-code|codex|cursor]
@@ -33,13 +33,15 @@ BATCH = 50
 LONGEST_TEXT = 20_000
 LONGEST_PROMPT = 4_000
 OPEN, CLOSE = "<memoryhub>", "</memoryhub>"
-PROGRAM_TAG = re.compile(r"<(memoryhub|[a-z]+(?:[-_][a-z]+)+|INSTRUCTIONS|skill|image)>")
-"""Around what the agents add to a message: commands, their output, notices, instructions, what hooks bring."""
+ADDED_TAGS = ("memoryhub", "system-reminder")
+"""Tags around what hooks and agents add anywhere in a message."""
+PROGRAM_TAG = re.compile(r"<([a-z]+(?:[-_][a-z]+)+)>")
+"""Tag at the start of a text that an agent wrote: a command, its output, a notice, instructions."""
 NOTICE = re.compile(
     r"\[Request interrupted|\[Image: |Caveat: The messages below|Stop hook feedback|Base directory for this skill"
     r"|# AGENTS\.md instructions|This session is being continued"
 )
-"""How texts begin that the agents write in the user's name."""
+"""Starts of texts that an agent writes in the user's name."""
 TAG = re.compile(r"<(?=\s*/?\s*memoryhub)", re.IGNORECASE)
 NOT_SAID = (
     "isMeta",
@@ -137,42 +139,53 @@ def text_in(content: Any) -> str:
 
 
 def typed(text: str) -> str:
-    """Return a text without what stands in the tags of programs; nothing of a notice."""
-    for tag in dict.fromkeys(PROGRAM_TAG.findall(text)):
-        opened, closed, kept, start = f"<{tag}>", f"</{tag}>", [], 0
-        while (begin := text.find(opened, start)) >= 0 and (end := text.find(closed, begin)) >= 0:
-            kept.append(text[start:begin])
-            start = end + len(closed)
-        text = "".join([*kept, text[start:]])
-    text = text.strip()
-    return "" if NOTICE.match(text) or PROGRAM_TAG.match(text) else text
+    """Return what a person typed: a text without the blocks of programs; nothing of a notice."""
+    for tag in ADDED_TAGS:
+        text = without_blocks(text, tag)
+    while (found := PROGRAM_TAG.match(text)) is not None:
+        closed = f"</{found[1]}>"
+        end = text.find(closed)
+        if end < 0:
+            return ""
+        text = text[end + len(closed) :].strip()
+    return "" if NOTICE.match(text) else text
+
+
+def without_blocks(text: str, tag: str) -> str:
+    opened, closed, kept, start = f"<{tag}>", f"</{tag}>", [], 0
+    while (begin := text.find(opened, start)) >= 0 and (end := text.find(closed, begin)) >= 0:
+        kept.append(text[start:begin])
+        start = end + len(closed)
+    return "".join([*kept, text[start:]]).strip()
 
 
 def said_in(record: dict[str, Any]) -> tuple[str, Any]:
     """Return role and content of a record that a person typed or the model answered; "" for any other record."""
-    kind = record.get("type")
-    said = record.get("message" if kind in ("user", "assistant") else "payload")
-    if not isinstance(said, dict) or any(record.get(each) for each in NOT_SAID):
-        return "", None
-    if kind in ("user", "assistant"):  # Claude Code
-        origin = record.get("origin") or {}
-        by_person = record.get("userType", "external") == "external" and origin.get("kind", "human") == "human"
-        return (
-            (kind, said.get("content"))
-            if said.get("role") == kind and (by_person or kind == "assistant")
-            else ("", None)
-        )
-    if kind == "event_msg" and said.get("type") == "user_message":  # Codex; its requests hold instructions as well
-        return ("user", said.get("message")) if said.get("kind", "plain") == "plain" else ("", None)
-    is_answer = kind == "response_item" and said.get("type") == "message" and said.get("role") == "assistant"
-    return ("assistant", said.get("content")) if is_answer else ("", None)
+    read = read_claude_code if record.get("type") in ("user", "assistant") else read_codex
+    message = record.get("message", record.get("payload"))
+    return read(record, message) if isinstance(message, dict) else ("", None)
+
+
+def read_claude_code(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
+    role, origin = record["type"], record.get("origin")
+    by_person = record.get("userType") in (None, "external") and origin in (None, {"kind": "human"})
+    is_said = message.get("role") == role and not any(record.get(each) for each in NOT_SAID)
+    return (role, message.get("content")) if is_said and (by_person or role == "assistant") else ("", None)
+
+
+def read_codex(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
+    """Read what was typed from events: Codex's requests to the model hold instructions and output as well."""
+    kinds = record.get("type"), message.get("type"), message.get("role")
+    if kinds[:2] == ("event_msg", "user_message") and message.get("kind") in (None, "plain"):
+        return "user", message.get("message")
+    return ("assistant", message.get("content")) if kinds == ("response_item", "message", "assistant") else ("", None)
 
 
 def message_in(line: bytes, identity: str) -> dict[str, Any] | None:
     """Return the message in a line of a transcript, Claude Code's or Codex's; None for anything else."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
         return None
@@ -302,6 +315,14 @@ def store_tail(hub: Hub, event: dict[str, Any], channel: str) -> None:
         transcript.mark(offset)
 
 
+def end(hub: Hub, session: str) -> None:
+    try:
+        hub.post(f"sessions/{session}/end", {})
+    except Refused as refused:
+        if refused.status != 404:  # nothing was said in it
+            raise
+
+
 def store_one(hub: Hub, event: dict[str, Any], channel: str, role: str, text: str) -> None:
     """Store a message that the hook itself brings: Cursor tells prompts and answers one by one."""
     text = (typed(text) if role == "user" else text.strip())[:LONGEST_TEXT]
@@ -313,7 +334,7 @@ def store_one(hub: Hub, event: dict[str, Any], channel: str, role: str, text: st
 
 
 def answer(event: dict[str, Any], channel: str) -> dict[str, Any] | None:
-    """Do what an event asks for; return what the agent is told."""
+    """Do what an event asks for; return what the agent adds to its context."""
     hub, name = Hub(), str(event.get("hook_event_name"))
     prompt = str(event.get("prompt") or "").strip()
     if name == "SessionStart":
@@ -331,17 +352,17 @@ def answer(event: dict[str, Any], channel: str) -> dict[str, Any] | None:
         elif name in ("Stop", "PreCompact", "SessionEnd") and event.get("transcript_path"):
             store_tail(hub, event, channel)
             if name == "SessionEnd":
-                hub.post(f"sessions/{session_of(event)}/end", {})
+                end(hub, session_of(event))
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}} if text else None
 
 
 def main() -> None:
     channel = sys.argv[1] if len(sys.argv) > 1 else "claude-code"
-    told: list[dict[str, Any] | None] = []
+    answers: list[dict[str, Any] | None] = []
 
     def work() -> None:
         try:
-            told.append(answer(json.load(sys.stdin), channel))
+            answers.append(answer(json.load(sys.stdin), channel))
         except Exception as error:  # silence is the contract; MEMORYHUB_DEBUG says what was wrong
             if os.environ.get("MEMORYHUB_DEBUG"):
                 sys.stderr.write(f"memoryhub: {type(error).__name__}: {error}\n")
@@ -350,8 +371,8 @@ def main() -> None:
         worker = threading.Thread(target=work, daemon=True)
         worker.start()
         worker.join(max(0.0, BUDGET_SECONDS - (time.monotonic() - STARTED)))
-    if told and told[0]:
-        sys.stdout.write(json.dumps(told[0]))
+    if answers and answers[0]:
+        sys.stdout.write(json.dumps(answers[0]))
         sys.stdout.flush()
     os._exit(0)  # without waiting for a call that is still under way
 

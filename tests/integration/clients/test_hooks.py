@@ -237,6 +237,7 @@ NOT_TYPED: dict[str, dict[str, Any]] = {
     "of an agent": {"content": "Find the parser.", "isSidechain": True},
     "in the transcript alone": {"content": "A summary.", "isVisibleInTranscriptOnly": True},
     "by another program": {"content": "Ping.", "userType": "internal"},
+    "of an unknown origin": {"content": "Job 3 has ended.", "origin": "channel"},
     "of a channel": {"content": "Job 3 has ended.", "origin": {"kind": "task-notification"}},
 }
 
@@ -247,7 +248,7 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         NOT_TYPED[name]["content"],
         {key: NOT_TYPED[name][key] for key in NOT_TYPED[name] if key != "content"},
     )
-    beside = [
+    in_parts = [
         {"type": "text", "text": "<ide_selection>x = 1</ide_selection>"},
         {"type": "text", "text": "Why <b>this</b>?"},
     ]
@@ -256,13 +257,23 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         line(1, "user", "<div> is not centred, why?", userType="external", promptId="p"),
         line(2, "user", content, **more),
         line(3, "assistant", "See <my-element> there."),
-        line(4, "user", beside),
+        line(4, "user", in_parts),
+        line(5, "user", "Why is <my-element>a</my-element> red?<system-reminder>x</system-reminder>"),
     )
+    with Path(path).open("a") as file:
+        file.write('{"type": "user", "message": ' + "[" * 100_000 + "\n")
     hook({"hook_event_name": "SessionEnd", "reason": "exit", "transcript_path": path})
     assert stored() == [
         ("user", "<div> is not centred, why?"), ("assistant", "See <my-element> there."), ("user", "Why <b>this</b>?"),
+        ("user", "Why is <my-element>a</my-element> red?"),
     ]  # fmt: skip
     assert Session.objects.get().ended_at is not None
+
+
+def test_a_session_in_which_nothing_was_said_ends_silently(hook: Hook, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.jsonl", line(1, "user", "<command-name>/exit</command-name>"))
+    hook({"hook_event_name": "SessionEnd", "reason": "exit", "transcript_path": path})
+    assert not Session.objects.exists()
 
 
 def test_cursor_tells_prompts_and_answers_one_by_one(hook: Hook, hub: Memoryhub, repository: Path) -> None:
