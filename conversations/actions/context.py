@@ -161,14 +161,9 @@ def assemble_context(
     """
     policy = _policy(tenant, request)
     routing = route_to_project(
-        tenant=tenant,
-        message=request.message,
-        project=request.project,
-        session=request.session,
-        dry_run=dry_run,
-        by=by,
-        now=now,
-    )
+        tenant=tenant, message=request.message, project=request.project, session=request.session, dry_run=dry_run,
+        by=by, now=now,
+    )  # fmt: skip
     started = time.perf_counter()  # routing by a model is not part of assembly time
     latest, doubted = _latest(tenant, request, by, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(message.role, message.content) for message in reversed(latest)]
@@ -177,14 +172,7 @@ def assemble_context(
         project=_project(tenant, request, routing), policy=policy, now=now, dry_run=dry_run,
         query=text_query(request.message, turns=turns, payer=tenant.payer),
     )  # fmt: skip
-    layers = [_offer(layer, layer_request) for layer in context_layers()]
-    if not request.remembers:
-        layers = [
-            LayerResult(tuple(item for item in layer.candidates if item.is_current or item.is_shown))
-            for layer in layers
-        ]
-    layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
-    assembly = _assemble(layer_request, tuple(layers))
+    assembly = _assemble(layer_request, _offered_layers(layer_request))
     latency_ms = (time.perf_counter() - started) * 1000
     context = AssembledContext(assembly, _metadata(request, assembly, latency_ms), None, routing)
     if dry_run:
@@ -268,6 +256,17 @@ def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -
     if request.project == UNNAMED:
         return (tenant.agent and tenant.agent.current_project) or None
     return None if request.project == AUTO else request.project
+
+
+def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
+    """Return what each layer offers, and the names of those that are missing."""
+    layers = [_offer(layer, request) for layer in context_layers()]
+    if not request.context.remembers:
+        layers = [
+            LayerResult(tuple(item for item in layer.candidates if item.is_current or item.is_shown))
+            for layer in layers
+        ]
+    return (*layers, LayerResult(degraded=_gaps(request, layers)))
 
 
 def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
