@@ -108,7 +108,7 @@ def store_change(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> None:
-    """Save a locked memory's next version and its revision; `before` and `beside` are from before the change.
+    """Save a locked memory's next version and its revision; `before` and `beside` hold values before the change.
 
     Every change of a memory passes here. Raises Forbidden where a key of some agents changes what others read.
     """
@@ -330,7 +330,7 @@ FEED_LOCK: Final = 0x51EEA
 def changes_after(cursor: int, *, owner: Q, limit: int) -> list[MemoryChange]:
     """Return the changes after a cursor, oldest first: each is read once, however many transactions write.
 
-    Waits for the transactions that are committing. The read is a statement of its own, so that it sees what they wrote.
+    Waits for the transactions that are committing. The read is a separate statement, so that it sees what they wrote.
     """
     run_query("SELECT pg_advisory_xact_lock(%(lock)s)", {"lock": FEED_LOCK})
     rows = MemoryChange.objects.filter(owner, pk__gt=cursor).select_related("actor")

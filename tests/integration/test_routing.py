@@ -1,4 +1,4 @@
-"""Statements say whose rows they are about, so that tables can be distributed by actor (ADR 42)."""
+"""Statements name the actor of their rows, so that tables can be distributed by actor (ADR 42)."""
 
 from typing import Final
 
@@ -110,7 +110,7 @@ def test_rows_that_hang_together_are_read_changed_and_deleted_by_actor(memory: M
 
 
 def test_another_actors_row_is_not_followed(memory: Memory) -> None:
-    """An id of somebody else's row that got into a foreign key leads nowhere."""
+    """An id of another actor's row that got into a foreign key leads nowhere."""
     numbers = MemoryNumbers.objects.get(pk=memory.pk)
     numbers.actor_id = Actor.objects.exclude(pk=memory.actor_id)[0].pk
     with pytest.raises(Memory.DoesNotExist):

@@ -40,7 +40,7 @@ linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ne
 
 
 class Serving:
-    """One `manage.py serve` on a folder and a port of its own."""
+    """One `manage.py serve` on a separate folder and port."""
 
     def __init__(self, folder: Path, *, port: int | None = None) -> None:
         self.data_dir = folder / "data"
@@ -76,7 +76,7 @@ class Serving:
         )
 
     def said(self) -> str:
-        """Return the output, and the first login and key, which stand in a file of their own."""
+        """Return the output, and the first login and key, which are in a separate file."""
         first = Path(self.environment["MEMORYHUB_DATA_DIR"]) / "first-login.txt"
         return self.output.read_text(errors="replace") + (first.read_text() if first.exists() else "")
 

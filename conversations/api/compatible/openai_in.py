@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions take, as a question's parts."""
+"""Validate requests in the form of OpenAI's chat completions, and bring them to the parts of a question."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
