@@ -167,8 +167,9 @@ def said_in(record: dict[str, Any]) -> tuple[str, Any]:
 
 
 def read_claude_code(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
-    role, origin = record["type"], record.get("origin")
-    by_person = record.get("userType") in (None, "external") and origin in (None, {"kind": "human"})
+    role, origin = record["type"], record.get("origin") or {"kind": "human"}  # older versions name none
+    is_human = isinstance(origin, dict) and origin.get("kind") == "human"
+    by_person = is_human and record.get("userType") in (None, "external")
     is_said = message.get("role") == role and not any(record.get(each) for each in NOT_SAID)
     return (role, message.get("content")) if is_said and (by_person or role == "assistant") else ("", None)
 

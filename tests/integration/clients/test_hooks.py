@@ -248,13 +248,14 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         NOT_TYPED[name]["content"],
         {key: NOT_TYPED[name][key] for key in NOT_TYPED[name] if key != "content"},
     )
+    typed = {"kind": "human", "at": "terminal"}
     in_parts = [
         {"type": "text", "text": "<ide_selection>x = 1</ide_selection>"},
         {"type": "text", "text": "Why <b>this</b>?"},
     ]
     path = written(
         tmp_path / "t.jsonl",
-        line(1, "user", "<div> is not centred, why?", userType="external", promptId="p"),
+        line(1, "user", "<div> is not centred, why?", userType="external", origin=typed, promptSource="typed"),
         line(2, "user", content, **more),
         line(3, "assistant", "See <my-element> there."),
         line(4, "user", in_parts),
