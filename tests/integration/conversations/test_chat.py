@@ -496,11 +496,12 @@ def test_a_question_that_was_broken_off_may_be_asked_again(client: APIClient, ll
 
 @pytest.mark.django_db(transaction=True)
 def test_a_long_answer_keeps_its_turn_and_a_dead_one_loses_it(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_action, "LEASE", timedelta(seconds=0.4))
-    monkeypatch.setattr(turn_leases, "LEASE", timedelta(seconds=0.4))
+    # The answer takes longer than a lease, and a lease longer than a busy machine delays a renewal.
+    monkeypatch.setattr(chat_action, "LEASE", timedelta(seconds=2))
+    monkeypatch.setattr(turn_leases, "LEASE", timedelta(seconds=2))
     monkeypatch.setattr(turn_leases, "RENEWAL_SECONDS", 0.1)
     client, body = client_with_key(), {"agent_id": "kana", "user_id": "hiroki", "message": "Hello"}
-    llm.answer(Reply("Slow.", delay_seconds=1.5))
+    llm.answer(Reply("Slow.", delay_seconds=4))
     keyed = {"HTTP_IDEMPOTENCY_KEY": "a"}
 
     def repeat(_: int) -> Any:
