@@ -48,10 +48,7 @@ def test_look_alikes_are_told_apart_and_other_names_stay() -> None:
     assert tell_apart(names, most=60) == shown
 
 
-@given(
-    st.lists(st.text("AaАаnNпｎ(2) 3\u200b", max_size=12), max_size=12),
-    st.integers(min_value=12, max_value=20),
-)
+@given(st.lists(st.text("AaАаnNпｎ(2) 3\u200b", max_size=12), max_size=12), st.integers(min_value=12, max_value=20))
 def test_no_two_names_that_are_shown_look_alike(names: list[str], most: int) -> None:
     shown = [each for each in tell_apart(names, most=most).values() if looks(each)]
     assert all(len(each) <= most for each in shown)
