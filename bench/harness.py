@@ -194,10 +194,11 @@ class Client:
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, float]:
         """Return status (0 where there was none) and milliseconds; `body` holds what was answered."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}", **headers}
+        content = body if isinstance(body, bytes) else json.dumps(body) if body else None
         began = time.perf_counter()
         for _ in range(2):  # a kept connection may be closed just as it is used
             try:
-                self.connection.request(method, path, json.dumps(body) if body else None, headers)
+                self.connection.request(method, path, content, headers)
                 response = self.connection.getresponse()
                 self.body = response.read()
                 self.headers = response.headers
