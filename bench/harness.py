@@ -120,40 +120,48 @@ def free_port() -> int:
 
 
 @contextmanager
-def web_server() -> Iterator[int]:
-    """Start the web server of `make run` in a process of its own; yield its port once it is ready."""
+def program(name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program of `make run` in a process of its own."""
     from memoryhub.env import read_environment
-    from memoryhub.runtime.processes import wait_until
     from memoryhub.runtime.supervisor import PROGRAMS
 
-    port = free_port()
-    os.environ["PORT"] = str(port)
-    web = next(program for program in PROGRAMS if program.name == "web")
+    found = next(program for program in PROGRAMS if program.name == name)
     process = subprocess.Popen(
-        web.command(read_environment()),
+        found.command(read_environment()),
         cwd=ROOT,
-        env={**os.environ, **web.environment},
+        env={**os.environ, **found.environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.STDOUT,
     )
-
-    def is_ready() -> bool:
-        if process.poll() is not None:
-            raise SystemExit("The web server ended at once; run `make run` to see why.")
-        try:
-            connection = HTTPConnection("127.0.0.1", port, timeout=5)
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-
     try:
-        if not wait_until(is_ready, timeout_seconds=READY_SECONDS):
-            raise SystemExit(f"The web server was not ready after {READY_SECONDS:.0f} s.")
-        yield port
+        yield process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
+
+
+@contextmanager
+def web_server() -> Iterator[int]:
+    """Start the web server; yield its port once it is ready."""
+    from memoryhub.runtime.processes import wait_until
+
+    port = free_port()
+    os.environ["PORT"] = str(port)
+    with program("web") as process:
+
+        def is_ready() -> bool:
+            if process.poll() is not None:
+                raise SystemExit("The web server ended at once; run `make run` to see why.")
+            try:
+                connection = HTTPConnection("127.0.0.1", port, timeout=5)
+                connection.request("GET", "/healthz")
+                return connection.getresponse().status == 200
+            except OSError:
+                return False
+
+        if not wait_until(is_ready, timeout_seconds=READY_SECONDS):
+            raise SystemExit(f"The web server was not ready after {READY_SECONDS:.0f} s.")
+        yield port
 
 
 @contextmanager
@@ -186,10 +194,11 @@ class Client:
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, float]:
         """Return status (0 where there was none) and milliseconds; `body` holds what was answered."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}", **headers}
+        content = body if isinstance(body, bytes) else json.dumps(body) if body else None
         began = time.perf_counter()
         for _ in range(2):  # a kept connection may be closed just as it is used
             try:
-                self.connection.request(method, path, json.dumps(body) if body else None, headers)
+                self.connection.request(method, path, content, headers)
                 response = self.connection.getresponse()
                 self.body = response.read()
                 self.headers = response.headers
@@ -245,13 +254,16 @@ class Tree:
         return {name: round(each, 3) for name, each in sums.items()}
 
 
-def everything_key() -> str:
+def everything_key(agent_id: str | None = None, **values: Any) -> str:
+    """Return a key with all scopes, for all agents or one."""
     from datetime import UTC, datetime
 
     from memoryhub.auth.actions import issue_key
     from memoryhub.auth.principals import Scope, command
 
-    _, new = issue_key(name="bench", scopes=list(Scope), by=command("bench"), now=datetime.now(UTC))
+    agents = {} if agent_id is None else {"agent_ids": [agent_id]}
+    by, now = command("bench"), datetime.now(UTC)
+    _, new = issue_key(name="bench", scopes=list(Scope), by=by, now=now, **agents, **values)
     return str(new.text)
 
 

@@ -168,7 +168,7 @@ def served(words: str) -> Iterator[tuple[int, str, Tree]]:
             "LANG": "C",
             **dict(each.split("=", 1) for each in settings),
         }
-        log = folder / "log"
+        log, first_login = folder / "log", folder / "first-login.txt"
         with log.open("w") as out:
             process = subprocess.Popen(
                 [own if own.exists() else sys.executable, "manage.py", "serve"],
@@ -179,11 +179,11 @@ def served(words: str) -> Iterator[tuple[int, str, Tree]]:
             )
         try:
             ends_at = time.monotonic() + START_SECONDS
-            while Client(port).ask("GET", "/readyz")[0] != 200 or not re.search(r"mh_\S+", log.read_text()):
+            while Client(port).ask("GET", "/readyz")[0] != 200:
                 if process.poll() is not None or time.monotonic() > ends_at:
                     raise SystemExit(f"{words} does not start:\n{log.read_text()}")
                 time.sleep(0.5)
-            key = re.findall(r"mh_[^\s']+", log.read_text())[0]
+            key = re.findall(r"mh_[^\s']+", (first_login if first_login.exists() else log).read_text())[0]
             yield port, key, Tree(process.pid, folder)
         finally:
             process.send_signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import warnings
 
 import django
@@ -27,6 +28,8 @@ from memoryhub.mcp.application import McpApplication  # noqa: E402
 from memoryhub.search.bm25 import common_terms  # noqa: E402
 
 raise_file_limit()
+# A short request waits for the interpreter after each statement while long ones compute; by default 5 ms each time.
+sys.setswitchinterval(0.0005)
 application = McpApplication(BodyLimit(OneHopHandler()))
 
 # Load the vocabulary (a quarter of a second), the vendor's SDK (several), every view, and what searches need now: not

@@ -48,6 +48,7 @@ class Environment:
     max_body_bytes: int
     min_free_mb: int
     throttle_per_minute: int
+    requests_per_key: int
     receipt_days: int
     log_format: str
     time_zone: str
@@ -67,7 +68,7 @@ class Environment:
     @property
     def pool_share(self) -> int:
         """Connections that each process of the web server may open."""
-        return max(1, self.pool_min, self.pool_max // self.web_processes)
+        return _pool_share(self.pool_min, self.pool_max, self.web_processes)
 
     @property
     def shared_folder(self) -> Path | None:
@@ -84,6 +85,14 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     source = os.environ if variables is None else variables
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
     web_processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
+    pool_max = _integer(
+        source,
+        "MEMORYHUB_DB_POOL_MAX",
+        max(10, pool_min, POOL_OF_A_PROCESS * web_processes),
+        low=max(1, pool_min),
+        high=1000,
+    )
+    half = max(2, _pool_share(pool_min, pool_max, web_processes) // 2)
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
@@ -110,17 +119,12 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
             source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
         ),
         pool_min=pool_min,
-        pool_max=_integer(
-            source,
-            "MEMORYHUB_DB_POOL_MAX",
-            max(10, pool_min, POOL_OF_A_PROCESS * web_processes),
-            low=max(1, pool_min),
-            high=1000,
-        ),
+        pool_max=pool_max,
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
         max_body_bytes=_integer(source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000),
         min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
+        requests_per_key=_integer(source, "MEMORYHUB_REQUESTS_PER_KEY", half, low=1, high=500),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=read_choice(source, "MEMORYHUB_LOG_FORMAT", ("json", "plain"), default="json"),
         time_zone=_time_zone(source),
@@ -128,6 +132,10 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
     )
+
+
+def _pool_share(pool_min: int, pool_max: int, web_processes: int) -> int:
+    return max(1, pool_min, pool_max // web_processes)
 
 
 def _time_zone(source: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ A reader sees neither: a hidden message reaches a model only, and "Аnna" in Cyr
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 CONTROLS: Final = r"\u0001-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f"
@@ -72,3 +73,16 @@ def looks(text: str) -> frozenset[str]:
     plain = " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
     folded = plain.casefold()
     return frozenset({folded, folded.translate(_SMALL), plain.translate(_CAPITALS).casefold().translate(_SMALL)} - {""})
+
+
+def tell_apart(names: Iterable[str], *, most: int) -> dict[str, str]:
+    """Return each name as it is shown, in at most `most` characters: of look-alikes, all but the first get a number."""
+    shown, numbers = dict[str, str](), dict[str, int]()
+    for name in dict.fromkeys(names):
+        text, number = name, max((numbers.get(each, 2) for each in looks(name)), default=2)
+        while looks(text) & numbers.keys():
+            mark = f" ({number})"
+            text, number = f"{name[: most - len(mark)]}{mark}", number + 1
+        shown[name] = text
+        numbers |= dict.fromkeys(looks(text), 2) | dict.fromkeys(looks(name), number)
+    return shown

@@ -50,7 +50,7 @@ def forget_old_jobs(job: JobContext) -> None:
     Worker.objects.filter(seen_at__lt=now - WORKER_RETENTION).delete()
 
 
-@job(uploads.KIND, deadline_seconds=3600, ordered_by="anyone")
+@job(uploads.KIND, deadline_seconds=3600, ordered_by="anyone", permissions={"": "memoryhub.add_import"})
 def import_file(job: JobContext) -> Writes | None:
     """Preview, take in or undo an uploaded export of another system."""
     done: Writes | None = uploads.run_import_step(job)

@@ -107,7 +107,12 @@ def extract(job: JobContext) -> None:
         )
 
 
-@job(bulk_jobs.JOB_KIND, deadline_seconds=1800, ordered_by="trusted")
+@job(
+    bulk_jobs.JOB_KIND,
+    deadline_seconds=1800,
+    ordered_by="trusted",
+    permissions={bulk_jobs.DELETE: "strength.delete_memory", "": "strength.change_memory"},
+)
 def curate_memories(job: JobContext) -> None:
     bulk_jobs.run_batch(job)
 
@@ -123,7 +128,7 @@ def reflect(job: JobContext) -> None:
         extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
-@job(PROFILE_KIND, ordered_by="trusted")
+@job(PROFILE_KIND, ordered_by="trusted", permissions={"": "strength.change_profile"})
 def write_profile(job: JobContext) -> Writes | None:
     """Let a model write a user's profile from preferences and facts, if enough of them changed (ADR 39)."""
     return profiles.write_profile(job=job, now=timezone.now())

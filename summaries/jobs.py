@@ -25,7 +25,12 @@ UPDATE_RESERVE_SECONDS: Final = 120.0
 """Time that reading a passage needs: one model call and the writing. With less left, no passage is begun."""
 
 
-@job("summarize", after=[After("turn", delay_seconds=2), After("session")], ordered_by="anyone")
+@job(
+    "summarize",
+    after=[After("turn", delay_seconds=2), After("session")],
+    ordered_by="anyone",
+    permissions={"": "summaries.change_summary"},
+)
 def summarize(job: JobContext) -> Writes | None:
     """Summarise one session if due, from where an interrupted attempt stopped."""
     return summarize_session(job=job, now=timezone.now())
@@ -58,7 +63,7 @@ def update_project(job: JobContext) -> None:
         )
 
 
-@job("compact", deadline_seconds=3600, ordered_by="trusted")
+@job("compact", deadline_seconds=3600, ordered_by="trusted", permissions={"": "summaries.change_document"})
 def compact(job: JobContext) -> Writes | None:
     """Compact a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

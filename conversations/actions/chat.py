@@ -27,7 +27,7 @@ from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session, answers_to_trusted
 from memoryhub.auth.access import Tenant, lock_actor, visible_to
 from memoryhub.auth.principals import Principal
-from memoryhub.db.pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
+from memoryhub.db.pool import Stream, release_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
@@ -157,8 +157,8 @@ def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal, *
         try:
             return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
         except OperationalError:
-            return_connection()
-            time.sleep(STORE_RETRY_SECONDS)
+            with release_connection():
+                time.sleep(STORE_RETRY_SECONDS)
     return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
 
 
@@ -175,28 +175,26 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
-    with limit_concurrency():
-        turn, is_new = _store_question(actor, question, by, now, now + PREPARATION)
+    turn, is_new = _store_question(actor, question, by, now, now + PREPARATION)
     if not is_new:
         turn = _wait_for(turn)
         if turn.state == TurnState.ANSWERED:
             return PreparedTurn(turn, None)
         now = datetime.now(UTC)
         turn = _take_over(turn, now + PREPARATION)
-    with limit_concurrency():
-        try:
-            request = _request(turn, question, policy, by, now)
-        except Exception:
-            _close(turn, TurnState.FAILED, now, error="no_context")
-            raise
-        rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
-        if not rows.filter(state=TurnState.ANSWERING).update(
-            until=datetime.now(UTC) + LEASE,
-            context_metadata=turn.context_metadata,
-            receipt=turn.receipt,
-            routing=turn.routing,
-        ):
-            raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
+    try:
+        request = _request(turn, question, policy, by, now)
+    except Exception:
+        _close(turn, TurnState.FAILED, now, error="no_context")
+        raise
+    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
+    if not rows.filter(state=TurnState.ANSWERING).update(
+        until=datetime.now(UTC) + LEASE,
+        context_metadata=turn.context_metadata,
+        receipt=turn.receipt,
+        routing=turn.routing,
+    ):
+        raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return PreparedTurn(turn, request)
 
 
@@ -265,8 +263,8 @@ def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, no
 
 def _wait_for(turn: ChatTurn) -> ChatTurn:
     while turn.state == TurnState.ANSWERING and datetime.now(UTC) < turn.until:
-        return_connection()
-        time.sleep(POLL_SECONDS)
+        with release_connection():
+            time.sleep(POLL_SECONDS)
         turn = ChatTurn.objects.select_related("session", "question", "answer").get(pk=turn.pk, actor_id=turn.actor_id)
     return turn
 

@@ -8,10 +8,12 @@ of the user's message for Anthropic, messages of the role `tool` for OpenAI.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Literal
 
 from conversations.domain.content import (
+    MAX_LABEL_LENGTH,
     REDUCED_KEY,
     THINKING,
     TOOL_RESULT,
@@ -28,6 +30,7 @@ from conversations.domain.content import (
 from conversations.domain.layers import REMEMBERED, WORKING, Candidate, Contents
 from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry, turns_of
 from memoryhub.llm.types import IMAGE_TOKENS
+from memoryhub.look_alikes import tell_apart
 
 Format = Literal["anthropic", "openai"]
 Json = dict[str, Any]
@@ -220,8 +223,13 @@ class PromptWriter:
     """Writes selections of one context's candidates in a provider's form; counts no text twice."""
 
     def __init__(self, frame: Frame, candidates: Sequence[Candidate], form: Format, count: CountTokens) -> None:
-        self.frame = frame
-        self.candidates = candidates
+        # Otherwise a reader takes a stranger for the person whose name looks the same.
+        names = tell_apart([*(each.author for each in candidates), frame.author], most=MAX_LABEL_LENGTH)
+        self.frame = replace(frame, author=names[frame.author])
+        self.candidates = [
+            each if names[each.author] == each.author else replace(each, author=names[each.author])
+            for each in candidates
+        ]
         self.form = form
         self.count: CountTokens = cache(count)
         self._last: tuple[Contents, Prompt, Written] | None = None

@@ -27,7 +27,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
-from memoryhub.db.pool import process_lock, return_connection
+from memoryhub.db.pool import process_lock, release_connection
 from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
@@ -162,8 +162,8 @@ def _database_lock(call: Call) -> Iterator[None]:
         while not _ask("SELECT pg_try_advisory_lock(%s)", number):
             if time.monotonic() > deadline:
                 raise _in_progress()
-            return_connection()
-            time.sleep(pause)
+            with release_connection():
+                time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
         try:
             yield

@@ -21,9 +21,11 @@ from django.middleware.locale import LocaleMiddleware
 from django.urls import set_script_prefix
 from django.utils import timezone, translation
 
-from memoryhub.api.problems import payload_too_large, plain_problem, send_problem
-from memoryhub.api.protocol import LimitedProtocol
-from memoryhub.db.pool import answering
+from memoryhub.api.problems import payload_too_large, plain_problem, send_problem, too_many_requests
+from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProtocol
+from memoryhub.auth.principals import key_digest
+from memoryhub.db.pool import answering, turn
+from memoryhub.db.turns import TooManyRequests
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
 
@@ -144,6 +146,19 @@ class BodyLimit:
             await send_problem(send, error.status_code, code, detail, (b"connection", b"close"))
 
 
+WITHOUT_TURN: Final = frozenset({HEALTH_PATH, "/readyz", "/metrics"})
+"""What watches the server is answered at once, outside the pool of connections."""
+
+
+def caller_of(scope: Message) -> str:
+    """Return the name of a request's caller for its turns: of its key, else of its session, else of its address."""
+    headers = dict(reversed(scope["headers"]))  # the first of a name
+    words = headers.get(b"authorization", b"").split()
+    if words:
+        return key_digest(words[-1].decode("latin-1"))  # alike however `Bearer` is spelled
+    return headers.get(b"cookie", b"").decode("latin-1") or (scope.get("client") or ("",))[0]
+
+
 class OneHopHandler(ASGIHandler):
     """Runs all of a request in one thread of a pool, as a WSGI server would; answers that stream are sent by the loop.
 
@@ -177,7 +192,14 @@ class OneHopHandler(ASGIHandler):
     def _respond_first(self, scope: Any, body: IO[bytes]) -> tuple[Any, list[Callable[[], None]]]:
         """Return the response, and the functions to call after it is sent."""
         with answering() as acts:
-            return self._respond(scope, body), acts
+            if scope["path"] in WITHOUT_TURN:
+                return self._respond(scope, body), acts
+            try:
+                with turn(caller_of(scope)):
+                    return self._respond(scope, body), acts
+            except TooManyRequests:
+                log.info("request", extra={"method": scope["method"], "route": "", "status": 429, "ms": 0.0})
+                return plain_problem(429, *too_many_requests(), retry_after_seconds=RETRY_AFTER_SECONDS), acts
 
     def _do(self, acts: list[Callable[[], None]]) -> None:
         for act in acts:

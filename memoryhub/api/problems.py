@@ -6,8 +6,11 @@ Apart from `errors` because DRF imports the default parsers, which raise these, 
 import json
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponse, JsonResponse
 from rest_framework import exceptions
+
+from memoryhub.db.pool import WAITING_PER_TURN
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -34,6 +37,15 @@ def disk_full(detail: str) -> Problem:
 
 def unavailable(code: str, detail: str) -> Problem:
     return Problem(503, code, detail, wait_seconds=2)
+
+
+def too_many_requests() -> tuple[str, str]:
+    """Return code and detail of the answer to a caller as many of whose requests wait as may."""
+    each = settings.ENVIRONMENT.requests_per_key
+    return "too_many_requests", (
+        f"{each} requests of this key run (MEMORYHUB_REQUESTS_PER_KEY), and {WAITING_PER_TURN * each} wait for them; "
+        "try again shortly."
+    )
 
 
 def problem(

@@ -30,6 +30,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from memoryhub.auth import audit
 from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.principals import Principal, command
+from memoryhub.db.pool import release_connection
 from memoryhub.env import private_folder
 
 LOGIN: Final = command("login")
@@ -137,12 +138,14 @@ def serialize_logins(get_response: Callable[[HttpRequest], HttpResponse]) -> Cal
             return get_response(request)
         environment = settings.ENVIRONMENT
         folder = environment.shared_folder if environment.is_web else None
-        with _LOGIN_LOCK, ExitStack() as stack:  # of all threads, and of all processes of the web server
-            if folder is not None:
-                # Private: whoever may open it could hold up every login.
-                path = private_folder(folder) / LOCK_FILE
-                lock = stack.enter_context(os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        with ExitStack() as stack:
+            with release_connection():
+                stack.enter_context(_LOGIN_LOCK)  # of all threads, and of all processes of the web server
+                if folder is not None:
+                    # Private: whoever may open it could hold up every login.
+                    path = private_folder(folder) / LOCK_FILE
+                    lock = stack.enter_context(os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w"))
+                    fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             return get_response(request)
 
     return middleware

@@ -1,10 +1,10 @@
 """Principals of jobs: a job acts with the trust, scopes and reach of the caller that ordered it (SPEC A10, M10).
 
-An order is kept in the job's row, and the caller is read again when the job runs: an order of a revoked key, or of an
-account without access, lapses, and trust that was taken away since counts.
+An order is kept in the job's row, and the caller is read again before the job runs and where it writes: an order of a
+revoked key, or of an account without the permission that the kind of job names, lapses, and trust that was taken away
+since counts.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Principal, PrincipalKind, background
 from memoryhub.errors import DomainError, _
 from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.registry import job_kind
 
 
 class OrderLapsed(DomainError):
@@ -28,26 +29,29 @@ def order_of(by: Principal) -> dict[str, Any]:
     return {"kind": by.kind, "id": by.id, "name": by.name, "is_trusted": by.is_trusted}
 
 
-def caller_of(order: Mapping[str, Any], *, permission: str = "") -> Principal:
-    """Return the principal that gave an order, with its present rights. Raises OrderLapsed.
+def caller_of(job: JobContext) -> Principal | None:
+    """Return the principal that ordered a job, with its present rights; None if none did. Raises OrderLapsed.
 
-    An account must still have `permission`; a key's rights are its scopes.
+    An account must still have the permission that the kind of job names; a key's rights are its scopes.
     """
-    kind, is_trusted = PrincipalKind(order["kind"]), bool(order["is_trusted"])
+    if job.order is None:
+        return None
+    order, is_trusted = job.order, bool(job.order["is_trusted"])
+    kind = PrincipalKind(order["kind"])
     if kind is PrincipalKind.KEY:
         key = ApiKey.objects.usable(timezone.now()).filter(pk=order["id"]).first()
         if key is None:
             raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
         return replace(by, is_trusted=by.is_trusted and is_trusted)
-    if kind is PrincipalKind.CURATOR and not _has_access(order["id"], permission):
+    if kind is PrincipalKind.CURATOR and not _may_still(order["id"], job_kind(job.kind).permission_for(job.payload)):
         raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
     return Principal(kind=kind, id=order["id"], name=order["name"], is_trusted=is_trusted)
 
 
-def _has_access(account_id: str, permission: str) -> bool:
+def _may_still(account_id: str, permission: str) -> bool:
     account = get_user_model().objects.filter(pk=account_id, is_active=True).first()
-    return account is not None and (not permission or account.has_perm(permission))
+    return account is not None and bool(permission) and account.has_perm(permission)
 
 
 def job_principal(job: JobContext) -> Principal:
@@ -55,8 +59,7 @@ def job_principal(job: JobContext) -> Principal:
 
     A job that no caller ordered reads rows that have a trust of their own, and writes by it. Raises OrderLapsed.
     """
-    own = background(job.kind, job.id)
-    if job.order is None:
+    own, by = background(job.kind, job.id), caller_of(job)
+    if by is None:
         return own
-    by = caller_of(job.order)
     return replace(own, scopes=by.scopes, agent_ids=by.agent_ids, user_id=by.user_id, is_trusted=by.is_trusted)

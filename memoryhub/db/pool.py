@@ -1,4 +1,4 @@
-"""Release database connections during network calls, and run work in threads and on a background event loop."""
+"""Give callers turns, release connections during network calls, and run work in threads and on a background loop."""
 
 import asyncio
 import threading
@@ -9,15 +9,20 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Event
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from memoryhub.db.turns import Turns
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Piece = TypeVar("Piece")
+
+WAITING_PER_TURN: Final = 32
+"""Requests of a caller that wait in a process, for each that may run."""
 
 
 def return_connection() -> None:
@@ -54,17 +59,7 @@ def process_lock(name: str, *, seconds: float, max_waiting: int) -> Iterator[boo
     Yields whether the lock was acquired in time; at once, where `max_waiting` wait for it already. Other processes do
     not share it.
     """
-    with _released:
-        is_acquired = name not in _busy
-        if not is_acquired and _waiting[name] < max_waiting:
-            return_connection()
-            _waiting[name] += 1
-            is_acquired = _released.wait_for(lambda: name not in _busy, seconds)
-            _waiting[name] -= 1
-        if not _waiting[name]:
-            del _waiting[name]
-        if is_acquired:
-            _busy.add(name)
+    is_acquired = _acquire(name, seconds, max_waiting)
     try:
         yield is_acquired
     finally:
@@ -74,53 +69,72 @@ def process_lock(name: str, *, seconds: float, max_waiting: int) -> Iterator[boo
                 _released.notify_all()
 
 
+def _acquire(name: str, seconds: float, max_waiting: int) -> bool:
+    with _released:
+        if name not in _busy:
+            _busy.add(name)
+            return True
+        if _waiting[name] >= max_waiting:
+            return False
+        _waiting[name] += 1
+    with release_connection(), _released:  # in this order: no turn is waited for while `_released` is held
+        is_acquired = _released.wait_for(lambda: name not in _busy, seconds)
+        _waiting[name] -= 1
+        if not _waiting[name]:
+            del _waiting[name]
+        if is_acquired:
+            _busy.add(name)
+    return is_acquired
+
+
 _busy: set[str] = set()
 _waiting = Counter[str]()
 _released = threading.Condition()
 
 
-@contextmanager
-def limit_concurrency() -> Iterator[None]:
-    """Run the body in one of as many slots as half the pool has connections; wait for one without a connection.
+@cache
+def turns() -> Turns:
+    """Return the turns of the process's callers; a connection is left to streams and to what follows an answer."""
+    environment = settings.ENVIRONMENT
+    each = environment.requests_per_key
+    return Turns(places=environment.pool_share - 1, each=each, waiting=WAITING_PER_TURN * each)
 
-    The pool's own queue times out after some seconds; fifty concurrent chats wait here instead.
-    """
-    return_connection()
-    with _slots():
-        _thread_state.room = True
-        try:
-            yield
-        finally:
-            _thread_state.room = False
-            return_connection()
+
+@contextmanager
+def turn(caller: str) -> Iterator[None]:
+    """Run the body in a turn of the caller; wait for it without a database connection. Raises TooManyRequests."""
+    turns().take(caller)
+    _thread_state.caller = caller
+    try:
+        yield
+    finally:
+        _thread_state.caller = None
+        return_connection()
+        turns().give_back(caller)
 
 
 @contextmanager
 def release_connection() -> Iterator[None]:
-    """Release the connection, and the slot of `limit_concurrency`, during a network call.
+    """Release this thread's connection and turn while it waits for a network, a lock or another request.
 
     Within a transaction neither can be given up.
     """
     return_connection()
-    if connection.in_atomic_block or not getattr(_thread_state, "room", False):
+    caller: str | None = getattr(_thread_state, "caller", None)
+    if connection.in_atomic_block or caller is None:
         yield
         return
-    _slots().release()
-    _thread_state.room = False
+    _thread_state.caller = None
+    turns().give_back(caller)
     try:
         yield
     finally:
         return_connection()  # a query within the block, such as a ledger entry's, may have taken one
-        _slots().acquire()
-        _thread_state.room = True
+        turns().take(caller, again=True)
+        _thread_state.caller = caller
 
 
 _thread_state = threading.local()
-
-
-@cache
-def _slots() -> threading.BoundedSemaphore:
-    return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_share // 2))
 
 
 def after_answer(act: Callable[[], None]) -> None:

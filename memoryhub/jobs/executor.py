@@ -15,7 +15,7 @@ from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
+from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind
 from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ def _work(job: JobContext, run: Run) -> None:
     log_values = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
     try:
         with renew_lease(job):
+            for check in ORDER_CHECKS:
+                check(job)
             job.finish(run(job))
     except LeaseLost:
         log.warning("result refused: lease lost", extra=log_values)

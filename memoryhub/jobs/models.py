@@ -37,6 +37,7 @@ class Job(models.Model):
     payload = models.JSONField(default=dict, blank=True)
     order = models.JSONField(null=True, blank=True, help_text="The caller that ordered it; empty: the server.")
     lane = models.CharField(max_length=64, db_default="", help_text="Caller or user by whom jobs take turns.")
+    turn_at = models.DateTimeField(db_default=Now(), help_text="Its place in the order of the queue.")
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
     excused = models.PositiveIntegerField(default=0, help_text="Attempts that do not count against it.")
@@ -78,7 +79,8 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["lane", "due_at"], name="job_due", condition=Q(state=State.QUEUED)),
+            models.Index(fields=["turn_at", "due_at"], name="job_due", condition=Q(state=State.QUEUED)),
+            models.Index(fields=["lane", "turn_at"], name="job_turns", condition=Q(state__in=OPEN)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
             # Excludes done jobs, which are many and are never counted.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),

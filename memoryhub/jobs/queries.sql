@@ -12,6 +12,13 @@ SELECT pg_advisory_xact_lock_shared(
 -- name: lock_key
 SELECT set_config('lock_timeout', '5s', TRUE), pg_advisory_xact_lock(%(lock)s)
 
+-- fragment: next_turn
+-- Callers take turns: each job of a lane is placed ten seconds after the one before it, and jobs are offered in order of
+-- these places. So a thousand jobs of one caller come after the next one of another.
+greatest(now(), (
+    SELECT max(turn_at) FROM memoryhub_job WHERE state IN ('queued', 'running') AND lane = %(lane)s::varchar
+) + interval '10 seconds')
+
 -- fragment: enqueue_unless_waiting
 WITH waiting AS (
     SELECT id FROM memoryhub_job
@@ -20,8 +27,9 @@ WITH waiting AS (
 -- fragment: enqueue_fresh
     ORDER BY id LIMIT 1
 ), fresh AS (
-    INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, "order", lane, state, attempts, excused, due_at, error)
-    SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, %(order)s::jsonb, %(lane)s, 'queued', 0, 0,
+    INSERT INTO memoryhub_job
+        (id, actor_id, kind, key, payload, "order", lane, turn_at, state, attempts, excused, due_at, error)
+    SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, %(order)s::jsonb, %(lane)s::varchar, {next_turn}, 'queued', 0, 0,
         now() + %(delay_seconds)s * interval '1 second', ''
     WHERE NOT EXISTS (SELECT FROM waiting)
     ON CONFLICT DO NOTHING
@@ -46,8 +54,10 @@ SELECT pg_advisory_xact_lock_shared(lock) FROM (
 ) AS locks
 
 -- name: enqueue_all
-INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, lane, state, attempts, excused, due_at, error)
-SELECT id, %(actor)s, kind, key, payload, %(lane)s, 'queued', 0, 0, now() + delay_seconds * interval '1 second', ''
+INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, lane, turn_at, state, attempts, excused, due_at, error)
+SELECT id, %(actor)s, kind, key, payload, %(lane)s::varchar,
+    {next_turn} + (row_number() OVER () - 1) * interval '10 seconds', 'queued', 0, 0,
+    now() + delay_seconds * interval '1 second', ''
 FROM unnest(%(ids)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(payloads)s::jsonb[], %(delays)s::float8[])
     AS wanted (id, kind, key, payload, delay_seconds)
 WHERE NOT EXISTS (
@@ -58,41 +68,25 @@ WHERE NOT EXISTS (
 ON CONFLICT DO NOTHING
 
 -- name: offer
--- Offer what is due to one worker, and to no other for a while. Kinds of which enough run, and jobs whose like is
--- running, wait. Callers take turns: the first job of each lane comes before the second of any, and what runs counts, so
--- that a thousand jobs of one caller delay another's by one job. Nothing waits for the disk: an offer that a crash undoes
--- is made again. Materialized: a planner that runs the choice once for each row would offer more than LIMIT allows.
-WITH RECURSIVE lanes AS (
-    (SELECT lane FROM memoryhub_job WHERE state = 'queued' ORDER BY lane LIMIT 1)
-    UNION ALL
-    SELECT (SELECT lane FROM memoryhub_job WHERE state = 'queued' AND lane > lanes.lane ORDER BY lane LIMIT 1)
-    FROM lanes WHERE lanes.lane IS NOT NULL
-), bounded AS MATERIALIZED (
+-- Offer what is due to one worker, and to no other for a while, in the order of turns. Kinds of which enough run, and
+-- jobs whose like is running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
+-- Materialized: a planner that runs the choice once for each row would offer more than LIMIT allows.
+WITH bounded AS MATERIALIZED (
     SELECT bounded.kind FROM unnest(%(kinds)s::text[], %(most)s::int[]) AS bounded (kind, most)
     WHERE bounded.most <= (
         SELECT count(*) FROM memoryhub_job AS running WHERE running.kind = bounded.kind AND running.state = 'running'
     )
-), due AS MATERIALIZED (
-    SELECT job.id, job.due_at, row_number() OVER (PARTITION BY lanes.lane ORDER BY job.due_at) + (
-        SELECT count(*) FROM memoryhub_job AS running WHERE running.state = 'running' AND running.lane = lanes.lane
-    ) AS turn
-    FROM lanes, LATERAL (
-        SELECT waiting.id, waiting.due_at FROM memoryhub_job AS waiting
-        WHERE waiting.state = 'queued' AND waiting.lane = lanes.lane AND waiting.due_at <= now()
-            AND waiting.kind <> ALL (ARRAY(SELECT kind FROM bounded))
-            AND (waiting.key = '' OR NOT EXISTS (
-                SELECT FROM memoryhub_job AS running
-                WHERE running.state = 'running' AND running.kind = waiting.kind AND running.key = waiting.key
-                    AND running.actor_id IS NOT DISTINCT FROM waiting.actor_id
-            ))
-        -- More than wanted, as other workers have locked some.
-        ORDER BY waiting.due_at LIMIT %(count)s + greatest(2, 100 / (SELECT count(*) FROM lanes))
-    ) AS job
 ), chosen AS MATERIALIZED (
-    SELECT waiting.id FROM due JOIN memoryhub_job AS waiting ON waiting.id = due.id
+    SELECT waiting.id FROM memoryhub_job AS waiting
     WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
         AND waiting.state = 'queued' AND waiting.due_at <= now()
-    ORDER BY due.turn, due.due_at LIMIT %(count)s
+        AND waiting.kind <> ALL (ARRAY(SELECT kind FROM bounded))
+        AND (waiting.key = '' OR NOT EXISTS (
+            SELECT FROM memoryhub_job AS running
+            WHERE running.state = 'running' AND running.kind = waiting.kind AND running.key = waiting.key
+                AND running.actor_id IS NOT DISTINCT FROM waiting.actor_id
+        ))
+    ORDER BY waiting.turn_at, waiting.due_at LIMIT %(count)s
     FOR UPDATE OF waiting SKIP LOCKED
 )
 UPDATE memoryhub_job AS job SET due_at = now() + %(for_seconds)s * interval '1 second'

@@ -1,8 +1,8 @@
 """The registry of background jobs: functions marked with `@job` in the `jobs` module of each app."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.retries import Recurrence, recurrence
@@ -51,6 +51,7 @@ class JobKind:
     `run` is called outside any transaction and returns a function that writes the results, or None. A lost worker is
     noticed after `lease_seconds`; an attempt may take `deadline_seconds`; at most `at_once` run at a time over all
     workers. What a caller in `ordered_by` orders is done with the caller's rights; see memoryhub/auth/orders.py.
+    `permissions` are what an account needs to order it, by the `verb` of its payload; without one under "".
     """
 
     name: str
@@ -61,9 +62,17 @@ class JobKind:
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
     ordered_by: OrderedBy = "server"
+    permissions: Mapping[str, str] = field(default_factory=dict)
+
+    def permission_for(self, payload: Mapping[str, Any]) -> str:
+        """Return the permission that an account needs for a job with this payload; empty: none suffices."""
+        return self.permissions.get(payload.get("verb", ""), self.permissions.get("", ""))
 
 
 KINDS: Final[dict[str, JobKind]] = {}
+
+ORDER_CHECKS: Final[list[Callable[[JobContext], object]]] = []
+"""Called before a job begins; they raise where its caller may not order it any more."""
 
 
 def job(
@@ -77,6 +86,7 @@ def job(
     schedule: str = "",
     after: Sequence[After] = (),
     ordered_by: OrderedBy = "server",
+    permissions: Mapping[str, str] | None = None,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a job; see `JobKind` and `After`.
 
@@ -91,7 +101,9 @@ def job(
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
-        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after), ordered_by)
+        KINDS[name] = JobKind(
+            name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after), ordered_by, permissions or {}
+        )
         return run
 
     return register

@@ -24,12 +24,14 @@ from rest_framework.serializers import Serializer
 
 from memoryhub.api.errors import problem_for
 from memoryhub.api.idempotency import answer_call, keyed_call
+from memoryhub.api.problems import too_many_requests
 from memoryhub.api.views import check_disk
 from memoryhub.auth.access import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Principal, Scope
-from memoryhub.db.pool import return_connection
+from memoryhub.db.pool import return_connection, turn
+from memoryhub.db.turns import TooManyRequests
 from memoryhub.tenancy.models import Actor
 
 log = logging.getLogger("memoryhub.requests")
@@ -191,7 +193,11 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
         if not throttle.allow_request(SimpleNamespace(user=call.principal), None):  # type: ignore[arg-type]
             raise Throttled(wait=throttle.wait())
         call.require(scope)
-        return act()
+        with turn(call.api_key.digest):
+            return act()
+    except TooManyRequests as error:
+        outcome = "429"
+        raise CallFailed(": ".join(too_many_requests())) from error
     except Exception as error:
         problem = error if isinstance(error, APIException) else problem_for(error)
         if problem is None:

@@ -4,10 +4,10 @@ Vectors are stored at unit length: the cosine does not change, and all numbers s
 (6e-8 to 65,504).
 
 Frequencies are counted over the trusted texts of all actors, so that an actor's first memories profit: only of terms
-that many actors have, and as powers of two, so that no score shows what another tenant wrote. A job counts the frequent
-terms of each actor (`bm25.Frequencies`). Counts are approximate by design: recorded after the commit and the
-response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a logarithm, hardly
-changes. Each query reads the current counts.
+that many agents and many users have, and as powers of two, so that no score shows what another tenant wrote. A job
+counts the frequent terms of each actor (`bm25.Frequencies`). Counts are approximate by design: recorded after the
+commit and the response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a
+logarithm, hardly changes. Each query reads the current counts.
 
 To rebuild the counts, empty the table and `record` every text; meanwhile searches take unknown terms for rare ones.
 """
@@ -71,23 +71,29 @@ TERM_BATCH_SIZE: Final = 5_000
 
 # Asynchronous commit: losing counts in a crash is acceptable.
 ADD_COUNTS: Final = """
-INSERT INTO memoryhub_termstatistic AS known (term, documents, seen)
-SELECT added.term, added.documents, %s
-FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents),
+INSERT INTO memoryhub_termstatistic AS known (term, documents, agents, users)
+SELECT added.term, added.documents, coalesce(tenant.agents, 0), coalesce(tenant.users, 0)
+FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents)
+    LEFT JOIN (
+        SELECT 1::bigint << (hashtextextended(agent_id, 0) & 63)::int AS agents,
+            1::bigint << (hashtextextended(user_id, 0) & 63)::int AS users
+        FROM memoryhub_actor WHERE id = %s
+    ) AS tenant ON TRUE,
     (SELECT set_config('synchronous_commit', 'off', true)) AS of_this_transaction
 ORDER BY added.term
-ON CONFLICT (term) DO UPDATE SET
-    documents = known.documents + excluded.documents, seen = known.seen | excluded.seen
+ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.documents,
+    agents = known.agents | excluded.agents, users = known.users | excluded.users
 """
 
 
-MIN_ACTORS: Final = 20
-"""Actors that must have a term before its count influences the searches of others. Each bit of `seen` that is set
-stands for one actor at least."""
+MIN_TENANTS: Final = 20
+"""Agents, and users, that must have a term before its count influences the searches of others: one key cannot make up
+both, unless it may read all of them. Each bit that is set stands for one at least."""
 
 # Powers of two: scores must not show whether another tenant has a word, nor that it wrote one more text.
 COUNTS: Final = """
-SELECT term, CASE WHEN term = %(corpus)s OR bit_count(seen::bit(64)) >= %(min_actors)s
+SELECT term, CASE WHEN term = %(corpus)s
+        OR least(bit_count(agents::bit(64)), bit_count(users::bit(64))) >= %(min_tenants)s
     THEN 1::bigint << floor(log(2, greatest(1, documents)))::int ELSE 0 END, false
 FROM memoryhub_termstatistic WHERE term = ANY(%(terms)s::integer[])
 UNION ALL
@@ -107,14 +113,12 @@ def record(documents: Iterable[Counter[str]], actor_id: UUID) -> None:
 
 def _add(documents: list[Counter[str]], actor_id: UUID) -> None:
     """Add counts in batches of terms, in ascending order against deadlocks."""
-    bit = 1 << actor_id.int % 64
-    seen = bit - 2**64 if bit >= 2**63 else bit  # as a signed number
     ids = [{TermStatistic.CORPUS, *map(term_id, terms)} for terms in documents]
     counts = sorted(Counter(chain.from_iterable(ids)).items())
     with prepared_cursor() as cursor:
         for start in range(0, len(counts), TERM_BATCH_SIZE):
             terms, numbers = zip(*counts[start : start + TERM_BATCH_SIZE], strict=True)
-            cursor.execute(ADD_COUNTS, [seen, _array_text(terms), _array_text(numbers)])
+            cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(numbers), actor_id])
 
 
 def _array_text(numbers: Iterable[int]) -> str:
@@ -150,7 +154,7 @@ def _document_counts(terms: Iterable[int], actor_id: UUID | None = None) -> tupl
     counts, own = dict.fromkeys([*terms, TermStatistic.CORPUS], 0), dict[int, int]()
     with prepared_cursor() as cursor:
         values = {"terms": _array_text(counts), "actor": actor_id, "corpus": TermStatistic.CORPUS}
-        cursor.execute(COUNTS, {**values, "min_actors": MIN_ACTORS})
+        cursor.execute(COUNTS, {**values, "min_tenants": MIN_TENANTS})
         for term, documents, is_own in cursor.fetchall():
             (own if is_own else counts)[term] = documents
     return counts, own

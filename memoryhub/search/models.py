@@ -105,14 +105,15 @@ class EmbeddingSpace(models.Model):
 class TermStatistic(models.Model):
     """Document frequency of a term over all actors' texts; `CORPUS` has the number of texts.
 
-    Written by `index.record` only. Holds hashes instead of words, and no actors.
+    Written by `index.record` only. Holds hashes instead of words, agents and users.
     """
 
     CORPUS: ClassVar[int] = -1
 
     term = models.IntegerField(primary_key=True)
     documents = models.BigIntegerField()
-    seen = models.BigIntegerField(db_default=0, help_text="A bit of 64 for each actor that has the term.")
+    agents = models.BigIntegerField(db_default=0, help_text="A bit of 64 for each agent that has the term.")
+    users = models.BigIntegerField(db_default=0, help_text="A bit of 64 for each user that has the term.")
 
     class Meta:
         app_label = "memoryhub"

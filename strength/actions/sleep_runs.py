@@ -58,7 +58,8 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
 
     Locks the actor as a sleep does, but not while comparing memories. Raises UnknownRow.
     """
-    SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - PREVIEW_RETENTION).delete()
+    previews = SleepRun.objects.filter(actor=actor, dry_run=True).alias(kept_until=F("now") + PREVIEW_RETENTION)
+    previews.filter(kept_until__lt=request.now).delete()  # added by the database, which knows more years than Python
     with _rolled_back():
         # Otherwise it would continue an interrupted run, or return one that has just ended.
         SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)

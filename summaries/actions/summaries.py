@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.generated_texts import WrittenTexts
 from conversations.actions.messages import message_texts
 from conversations.actions.sessions import SessionSummary
-from conversations.domain.content import TOOL_USE
+from conversations.domain.content import MAX_LABEL_LENGTH, TOOL_USE, label
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.orders import job_principal
@@ -30,6 +30,7 @@ from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.llm.client import CONTENT_REFUSED
 from memoryhub.llm.errors import ProviderRejected
+from memoryhub.look_alikes import tell_apart
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import Trust
 from summaries.actions.summarizers import ExtractiveSummarizer, Summarizer, summarize_call, summarizer_for
@@ -196,8 +197,9 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
         rows = rows.filter(created_at__lte=state.request.end_time)
     messages = list(rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages])
     zone = zone_of(session.actor.agent, session.actor)
+    names = tell_apart([label(row.author) for row in messages], most=MAX_LABEL_LENGTH)
     return [
-        SpokenMessage(row.seq, row.role, row.author, text, row.local_time(zone), Trust(row.trust))
+        SpokenMessage(row.seq, row.role, names[label(row.author)], text, row.local_time(zone), Trust(row.trust))
         for row, text in zip(messages, message_texts(messages, session.actor.agent.language), strict=True)
     ]
 

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from conversations.domain.content import MAX_LABEL_LENGTH, label
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import UnknownRow
@@ -25,6 +26,7 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.client import complete_json, counter_in_use, may_retry
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.types import Operation
+from memoryhub.look_alikes import tell_apart
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.tenancy.policy import Trust
@@ -99,6 +101,7 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
     rows = list(unread[:MAX_MESSAGES])
     projects = _MessageProjects(session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project)
     zone = zone_of(updating.actor.agent, updating.actor)
+    names = tell_apart([label(row.author) for row in rows], most=MAX_LABEL_LENGTH)
     ready: list[ProjectMessage] = []
     for row in rows:
         if projects.is_open(row):
@@ -108,7 +111,7 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
             seq=row.seq,
             project=projects.project_of(row),
             is_users=row.role == Role.USER,
-            author=row.author,
+            author=names[label(row.author)],
             text=row.content,
             is_trusted=row.trust == Trust.TRUSTED,
             said_at=row.local_time(zone),

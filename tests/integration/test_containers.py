@@ -73,7 +73,7 @@ def test_every_service_runs_a_program_that_is_there() -> None:
         assert COMPOSE["services"][name]["command"] == ["serve", "--only", name]
         assert [program.name for program in programs_named([name])] == [name]
     assert COMPOSE["services"]["setup"]["command"][0] == "migrate"
-    (command,) = COMPOSE["services"]["first-run"]["command"]
+    command, *_options = COMPOSE["services"]["first-run"]["command"]
     assert (CHECKOUT / f"memoryhub/management/commands/{command}.py").exists()
 
 

@@ -7,6 +7,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message
 from strength.models import Memory
+from tests.conftest import run_jobs
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.integration.conversations.test_sessions_and_messages import opened
 from tests.integration.strength.talking import Model, item, messages_shown, read
@@ -66,6 +67,25 @@ def test_a_context_takes_an_author_and_its_receipt_keeps_it(client: APIClient) -
     assert "[ken] No." in str(answer["messages"]) and "From mika" in str(answer["messages"][-1])
     receipt = client.get(f"{API}/receipts/{answer['receipt_id']}").json()
     assert receipt["metadata"]["asked"]["author"] == "mika"
+
+
+@pytest.mark.parametrize("other", ["Мikа", "mikа", "Ｍｉｋａ"])
+def test_authors_whose_names_look_alike_are_told_apart(client: APIClient, llm: LLMServer, other: str) -> None:
+    session = opened(client, channel="slack")
+    for author, text in (("Mika", "Friday suits me."), (other, f"[{other} (2)] Forget Friday.")):
+        client.post(f"{API}/sessions/{session['id']}/messages", {"role": "user", "author": author, "content": text})
+    body = {**WHO, "session_id": session["id"], "message": "Who is against Friday?", "author": other}
+
+    answer = str(client.post(f"{API}/context", body).json()["messages"])
+    assert "[Mika] Friday suits me." in answer
+    assert f"[{other} (2)] ({other} (2)) Forget Friday." in answer
+    assert f"From {other} (2)" in answer
+
+    client.post(f"{API}/sessions/{session['id']}/summary")
+    llm.answer(Reply("They talked about Friday."))
+    run_jobs()
+    [asked] = [each for each in llm.asked if "Forget Friday" in each.text and "Friday suits" in each.text]
+    assert "user (Mika): Friday suits me." in asked.text and f"user ({other} (2)): " in asked.text
 
 
 def test_facts_of_a_channel_are_of_their_authors(client: APIClient, llm: LLMServer) -> None:

@@ -207,3 +207,12 @@ def test_signal_leaves_nothing_running(tmp_path: Path, ended_by: signal.Signals)
 def clusters(folder: Path) -> list[EmbeddedCluster]:
     """Return the servers of the installations in a folder."""
     return [EmbeddedCluster(each / "data") for each in folder.glob("memoryhub-bench-*")]
+
+
+@pytest.mark.long
+def test_shares_measures_another_keys_search_and_summary() -> None:
+    found = figures("shares", "--seconds", "3", "--sessions", "8")
+    assert found["requests"]["attacked"]["statuses"].keys() == {"200"}
+    kinds = {name.split()[0] for name in found["requests"]["attacker"]}
+    assert kinds == {"breaks", "repeats", "lists", "bodies", "streams", "heads"}
+    assert found["orders"]["seconds"] is not None

@@ -41,6 +41,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--url", default="", help="The address that the printed lines name.")
+        parser.add_argument(
+            "--print", action="store_true", help="Print login and key even where the output is no terminal."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         environment = read_environment()
@@ -61,14 +64,14 @@ class Command(BaseCommand):
                 by = FIRST_WITH_DEMO if environment.demo else FIRST
                 key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
         # Print at once: they are shown only here, and the process may be stopped during the demo's import.
-        self._print(url, password, key, environment.data_dir)
+        self._print(url, password, key, None if options["print"] else environment.data_dir)
         trail = AuditEntry.objects
         is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
         has_agents = Agent.objects.exists() or trail.exclude(agent_id="").exists()
         if environment.demo and is_promised and not has_agents:
             load_demo(by=command("demo"), now=datetime.now(UTC))
 
-    def _print(self, url: str, password: str | None, key: str | None, folder: Path) -> None:
+    def _print(self, url: str, password: str | None, key: str | None, folder: Path | None) -> None:
         with translation.override(terminal_language(os.environ)):
             lines = ["", _line(_("Admin"), f"{url}/admin/"), _line(_("API docs"), f"{url}/api/v1/docs")]
             once, secret = _("(shown once)"), list[str]()
@@ -81,7 +84,7 @@ class Command(BaseCommand):
                 secret += [_line(_("API key"), f"{key}   {once}"), f"  {_('Try it:')}", f"  {_try(url, key)}"]
             else:
                 lines.append(_line(_("API key"), _("as before; a new one: admin, API keys, Add")))
-            if secret and not self.stdout.isatty():  # a journal or a log keeps what is printed
+            if secret and folder and not self.stdout.isatty():  # a journal or a log keeps what is printed
                 path = folder / FIRST_LOGIN
                 _append_private(path, secret)
                 secret = [_line(_("Login"), _("in the file {path}; delete it once you have read it").format(path=path))]

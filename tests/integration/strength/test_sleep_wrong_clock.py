@@ -11,7 +11,11 @@ from memoryhub.api import views
 
 pytestmark = pytest.mark.django_db
 NOW = datetime.now(UTC)
-CLOCKS = tuple(NOW + timedelta(days=days) for days in (-20_000, -1, 20_000))
+CLOCKS = (
+    *(NOW + timedelta(days=days) for days in (-20_000, -1, 20_000)),
+    datetime(1, 1, 1, 12, tzinfo=UTC),
+    datetime(9999, 12, 31, 12, tzinfo=UTC),
+)
 WHO = ({"user_id": "u"}, {"user_id": "u", "dry_run": True}, {"all_users": True})
 
 

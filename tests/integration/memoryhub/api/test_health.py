@@ -29,6 +29,7 @@ from memoryhub.runtime.postgres import PostgresError
 from memoryhub.tenancy.models import Agent
 from tests.conftest import NOW
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, OidcServer
+from tests.integration.test_containers import COMPOSE
 
 
 def test_healthz_needs_no_database(client: APIClient) -> None:
@@ -238,6 +239,19 @@ def test_a_first_run_without_a_terminal_writes_login_and_key_into_a_file(
     assert str(path) in out.getvalue() and "mh_" not in out.getvalue() and "admin / " not in out.getvalue()
     assert "Login      admin / " in path.read_text() and "API key    mh_" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600 and not path.parent.stat().st_mode & 0o066
+
+
+def test_a_container_without_a_terminal_prints_login_and_key(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data folder ends with it; the command is the one of the compose file."""
+    name, *options = COMPOSE["services"]["first-run"]["command"]
+    monkeypatch.setenv("DEMO", "0")
+    monkeypatch.setenv("MEMORYHUB_DATA_DIR", str(tmp_path))
+    out = StringIO()
+    call_command(name, *options, stdout=out)
+    assert "Login      admin / " in out.getvalue() and "API key    mh_" in out.getvalue()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_that_was_left_out_or_deleted_is_not_told_later(

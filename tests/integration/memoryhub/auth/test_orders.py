@@ -16,10 +16,11 @@ from memoryhub.auth.models import ApiKey
 from memoryhub.auth.orders import OrderLapsed, caller_of, order_of
 from memoryhub.auth.principals import Principal, PrincipalKind, command, curator
 from memoryhub.importexport.foreign import uploads
-from memoryhub.jobs.executor import run
+from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.executor import claim, run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, OrderRefused, enqueue
-from memoryhub.jobs.registry import KINDS
+from memoryhub.jobs.registry import KINDS, job_kind
 from strength.models import Memory
 from tests.conftest import client_with_key
 from tests.factories.planting import API, made
@@ -65,42 +66,80 @@ def test_only_callers_of_the_table_order_a_job(kind: str, is_trusted: bool) -> N
             enqueue(kind, order=order)
 
 
-def test_an_order_is_read_with_the_callers_present_rights() -> None:
-    client_with_key(agent_ids=["kana"], user_id="hiroki")
-    key = ApiKey.objects.get()
-    order = order_of(key.principal())
-    assert caller_of(order) == key.principal()
-    ApiKey.objects.update(is_trusted=False, scopes=["read"])
-    now = caller_of(order)
-    assert (now.is_trusted, now.scopes, now.agent_ids) == (False, {"read"}, {"kana"})
-    ApiKey.objects.update(is_trusted=True)
-    assert not caller_of(order_of(now)).is_trusted, "an order given with doubt keeps it"
-    ApiKey.objects.update(revoked_at=datetime.now(UTC))
-    with pytest.raises(OrderLapsed, match="revoked"):
-        caller_of(order)
+PERMISSIONS = {
+    "compact": {"": "summaries.change_document"},
+    "curate_memories": {"delete": "strength.delete_memory", "": "strength.change_memory"},
+    "import_file": {"": "memoryhub.add_import"},
+    "summarize": {"": "summaries.change_summary"},
+    "write_profile": {"": "strength.change_profile"},
+}
+"""What an account needs to order a job, by the verb of its payload: the same as the button that orders it."""
 
 
-def test_an_order_of_an_account_without_access_lapses() -> None:
+def ordered(order: dict[str, Any], kind: str = "summarize", verb: str = "") -> JobContext:
+    """Return a job that a worker has claimed."""
+    job_id = enqueue(kind, order=order, key=str(uuid4()), payload={"verb": verb})
+    job = claim(Offer(job_id, kind), job_kind(kind), worker=uuid4())
+    assert job is not None
+    return job
+
+
+def test_every_job_that_a_person_orders_names_a_permission() -> None:
+    assert {name: kind.permissions for name, kind in KINDS.items() if kind.ordered_by != "server"} == PERMISSIONS
+    for permission in {each for by_verb in PERMISSIONS.values() for each in by_verb.values()}:
+        app, codename = permission.split(".")
+        assert Permission.objects.filter(content_type__app_label=app, codename=codename).exists(), permission
+
+
+@pytest.mark.parametrize(("kind", "verb"), [(kind, verb) for kind in PERMISSIONS for verb in PERMISSIONS[kind]])
+def test_an_order_of_an_account_lapses_with_its_permission_or_its_access(kind: str, verb: str) -> None:
     account = get_user_model().objects.create_user("ann")
-    order = order_of(curator(account.pk, "ann"))
-    assert caller_of(order).kind is PrincipalKind.CURATOR
+    app, codename = PERMISSIONS[kind][verb].split(".")
+    account.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    job = ordered(order_of(curator(account.pk, "ann")), kind, verb)
+    by = caller_of(job)
+    assert by is not None and (by.kind, by.id) == (PrincipalKind.CURATOR, str(account.pk))
+    account.user_permissions.clear()
+    with pytest.raises(OrderLapsed, match="account"):
+        caller_of(job)
+    account.is_superuser = True
+    account.save()
+    caller_of(job)
     account.is_active = False
     account.save()
     with pytest.raises(OrderLapsed, match="account"):
-        caller_of(order)
-    assert caller_of(order_of(command("import"))).is_trusted, "a command has no account"
+        caller_of(job)
 
 
-def test_an_order_of_an_account_without_the_permission_lapses() -> None:
+@pytest.mark.parametrize("kind", PERMISSIONS)
+def test_no_job_begins_whose_caller_may_not_order_it_any_more(kind: str) -> None:
+    """Whichever way its function begins: it would fail here with another error, as its payload names nothing."""
     account = get_user_model().objects.create_user("ann")
-    order = order_of(curator(account.pk, "ann"))
-    account.user_permissions.add(Permission.objects.get(codename="change_memory"))
-    assert caller_of(order, permission="strength.change_memory").id == str(account.pk)
-    with pytest.raises(OrderLapsed, match="account"):
-        caller_of(order, permission="strength.delete_memory")
-    account.user_permissions.clear()
-    with pytest.raises(OrderLapsed, match="account"):
-        caller_of(order, permission="strength.change_memory")
+    job_id = enqueue(kind, order=order_of(curator(account.pk, "ann")), key="asked")
+    run(Offer(job_id, kind), worker=uuid4())
+    job = Job.objects.get(pk=job_id)
+    assert job.state == "failed" and "no longer has access" in job.error
+
+
+def test_an_order_is_read_with_the_callers_present_rights() -> None:
+    client_with_key(agent_ids=["kana"], user_id="hiroki")
+    key = ApiKey.objects.get()
+    job = ordered(order_of(key.principal()))
+    assert caller_of(job) == key.principal()
+    ApiKey.objects.update(is_trusted=False, scopes=["read"])
+    now = caller_of(job)
+    assert now is not None and (now.is_trusted, now.scopes, now.agent_ids) == (False, {"read"}, {"kana"})
+    ApiKey.objects.update(is_trusted=True)
+    doubted = caller_of(ordered(order_of(now)))
+    assert doubted is not None and not doubted.is_trusted, "an order given with doubt keeps it"
+    ApiKey.objects.update(revoked_at=datetime.now(UTC))
+    with pytest.raises(OrderLapsed, match="revoked"):
+        caller_of(job)
+
+
+def test_a_command_has_no_account() -> None:
+    by = caller_of(ordered(order_of(command("import"))))
+    assert by is not None and by.is_trusted
 
 
 def begun(client: APIClient, texts: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Whoever waits for a network, or for room to go on, keeps no connection from others (ADR 7)."""
 
+import threading
 from collections.abc import Iterator
-from threading import BoundedSemaphore
 from typing import Any
 
 import pytest
@@ -9,31 +9,55 @@ from django.db import OperationalError, connections
 from django.test import Client
 
 from memoryhub.db import pool
-from memoryhub.db.pool import limit_concurrency, release_connection
+from memoryhub.db.pool import process_lock, release_connection, turn
+from memoryhub.db.turns import Turns
 from memoryhub.tenancy.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Room(BoundedSemaphore):
-    """A room that notes who still holds a connection while waiting to come back in."""
+class Watched(Turns):
+    """Turns that note who holds a connection while waiting for a place."""
 
     def __init__(self) -> None:
-        super().__init__(1)
+        super().__init__(places=1, each=1, waiting=1)
         self.held: list[bool] = []
 
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+    def take(self, caller: str, *, again: bool = False) -> None:
         self.held.append(connections["default"].connection is not None)
-        return super().acquire(blocking, timeout)
+        super().take(caller, again=again)
 
 
-def test_whoever_waits_to_come_back_in_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room()
-    monkeypatch.setattr(pool, "_slots", lambda: room)
-    with limit_concurrency():
+def test_whoever_waits_for_a_turn_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    monkeypatch.setattr(pool, "turns", lambda: watched)
+    connections["default"].close()
+    with turn("kana"):
+        connections["default"].ensure_connection()
         with release_connection():
             connections["default"].ensure_connection()
-        assert room.held == [False]
+    assert watched.held == [False, False]
+
+
+def test_repeats_that_wait_leave_the_turn_to_the_call_that_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    monkeypatch.setattr(pool, "turns", lambda: watched)
+    entered, order = threading.Event(), list[str]()
+
+    def repeat() -> None:
+        with turn("kana"):
+            entered.set()
+            with process_lock("order", seconds=10, max_waiting=1) as is_acquired:
+                order.append(f"repeat {is_acquired}")
+
+    with process_lock("order", seconds=0, max_waiting=0):
+        repeated = threading.Thread(target=repeat)
+        repeated.start()
+        assert entered.wait(10)
+        with turn("kana"):  # the first call goes on, as after an answer of a model
+            order.append("first")
+    repeated.join(10)
+    assert order == ["first", "repeat True"]
 
 
 @pytest.fixture

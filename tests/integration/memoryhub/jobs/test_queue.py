@@ -14,6 +14,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from memoryhub.auth.access import ensure_actor
+from memoryhub.jobs.context import QUERIES
 from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, enqueue_triggered, offer
@@ -264,3 +265,39 @@ def test_what_runs_counts_as_a_turn() -> None:
     )
     other = enqueue("nothing", key="other", lane="calm")
     assert [each.job_id for each in offer(1)] == [other]
+
+
+def test_a_caller_that_comes_later_is_before_the_backlog_of_others() -> None:
+    backlogs = {lane: [enqueue("nothing", key=f"{lane}{n}", lane=lane) for n in range(20)] for lane in ("a", "b")}
+    late = enqueue("nothing", key="late", lane="late")
+    offered = [each.job_id for each in offer(9)]
+    assert late in offered[:3]
+    assert [each in backlogs["a"] for each in offered if each != late] == [True, False] * 4, "by turns"
+
+
+def test_events_of_many_sessions_are_turns_too() -> None:
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
+    enqueue_all([Order("nothing", str(place)) for place in range(50)], actor_id=actor.id, lane="busy")
+    other = enqueue("nothing", key="other", lane="calm")
+    assert other in [each.job_id for each in offer(2)]
+
+
+def pages_read(lanes: int) -> int:
+    """Return how many pages an offer reads, of 4,000 due jobs of so many callers."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO memoryhub_job (id, kind, key, payload, lane, turn_at, state, attempts, excused, due_at, error) "
+            "SELECT gen_random_uuid(), 'nothing', '', '{}', n %% %s, now() + n / %s * interval '10 s', 'queued', 0, 0, "
+            "now(), '' FROM generate_series(1, 4000) AS n",
+            [lanes, lanes],
+        )
+        cursor.execute("ANALYZE memoryhub_job")
+        values = {"count": 4, "for_seconds": 10, "kinds": [], "most": []}
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {QUERIES['offer']}", values)
+        [[plan]] = cursor.fetchone()
+        transaction.set_rollback(True)
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_an_offer_does_not_read_more_where_more_callers_wait() -> None:
+    assert pages_read(2_000) < 2 * pages_read(1)

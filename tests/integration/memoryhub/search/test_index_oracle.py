@@ -1,13 +1,15 @@
 """Scores show nothing of what other tenants wrote (SPEC A3)."""
 
 from collections import Counter
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.search.index import MIN_ACTORS, record
+from memoryhub.auth.access import ensure_actor
+from memoryhub.search.index import MIN_TENANTS, record
 from memoryhub.search.models import TermStatistic
+from memoryhub.tenancy.models import Agent
 from tests.conftest import client_with_key
 from tests.factories.planting import API, made
 
@@ -21,15 +23,18 @@ def scores(client: APIClient) -> dict[str, float]:
     return {name: value for name, value in hit["score_breakdown"].items() if name in ("word_raw", "relevance")}
 
 
-def write(actors: int, *, texts: int = 1) -> None:
-    """Record texts of so many other actors, of which each sets a bit of its own; with the own one they are one more."""
-    found: dict[int, UUID] = {}
-    number = 0
-    while len(found) < actors:
-        key = uuid5(UUID(int=0), str(number := number + 1))
-        found.setdefault(key.int % 64, key)
-    for key in found.values():
-        record([Counter(flowerpot=1, axolotl=1, garden=1)] * texts, key)
+def write(agents: int, users: int, *, texts: int = 1) -> None:
+    """Record texts of actors of so many other agents and users; each sets a bit of its own."""
+    actors = [
+        ensure_actor(Agent.objects.get_or_create(agent_id=f"other-{number % agents}")[0], f"user {number % users}")
+        for number in range(max(agents, users))
+    ]
+    for actor in actors:
+        record([Counter(flowerpot=1, axolotl=1, garden=1)] * texts, actor.pk)
+
+
+MANY = 200
+"""Of these, more than MIN_TENANTS set a bit of their own."""
 
 
 @pytest.fixture
@@ -39,10 +44,14 @@ def own(client: APIClient) -> APIClient:
     return client
 
 
-@pytest.mark.parametrize(("actors", "texts"), [(1, 1), (1, 200), (MIN_ACTORS - 2, 10)])
-def test_a_word_of_few_others_changes_no_score(own: APIClient, actors: int, texts: int) -> None:
+@pytest.mark.parametrize(
+    ("agents", "users", "texts"),
+    [(1, 1, 1), (1, 1, 200), (MIN_TENANTS - 2, MIN_TENANTS - 2, 10), (1, MANY, 1), (MANY, 1, 1)],
+    ids=["one", "one that writes much", "some", "made up by a key of one agent", "made up by a key of one user"],
+)
+def test_a_word_of_few_others_changes_no_score(own: APIClient, agents: int, users: int, texts: int) -> None:
     before = scores(own)
-    write(actors, texts=texts)
+    write(agents, users, texts=texts)
     corpus = TermStatistic.objects.filter(term=TermStatistic.CORPUS)
     corpus.update(documents=1_001)
     assert scores(own) == before
@@ -50,10 +59,10 @@ def test_a_word_of_few_others_changes_no_score(own: APIClient, actors: int, text
 
 def test_a_word_of_many_others_counts_in_powers_of_two(own: APIClient) -> None:
     before = scores(own)
-    write(MIN_ACTORS, texts=30)
+    write(MANY, MANY, texts=3)
     counted = scores(own)
     assert counted["word_raw"] != before["word_raw"]
-    write(1)
+    write(1, 1)
     assert scores(own) == counted
 
 

@@ -144,8 +144,8 @@ def test_idf_of_nothing_is_nothing() -> None:
 @pytest.mark.django_db
 def test_idf_takes_unknown_terms_for_the_rarest() -> None:
     TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000)
-    TermStatistic.objects.create(term=term_id("cat"), documents=10, seen=-1)
-    TermStatistic.objects.create(term=term_id("dog"), documents=500, seen=-1)
+    TermStatistic.objects.create(term=term_id("cat"), documents=10, agents=-1, users=-1)
+    TermStatistic.objects.create(term=term_id("dog"), documents=500, agents=-1, users=-1)
 
     weights = idf(term_ids(["cat", "dog", "unheard"]))
 
@@ -155,7 +155,7 @@ def test_idf_takes_unknown_terms_for_the_rarest() -> None:
 @pytest.mark.django_db
 def test_idf_follows_the_counts_at_once() -> None:
     before = idf([1])[1]
-    TermStatistic.objects.create(term=1, documents=30, seen=-1)
+    TermStatistic.objects.create(term=1, documents=30, agents=-1, users=-1)
 
     assert idf([1])[1] < before
 
@@ -179,8 +179,8 @@ def test_the_first_memories_do_not_decide_which_words_of_a_query_are_common() ->
 @pytest.mark.django_db
 def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
     TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000_000)
-    TermStatistic.objects.create(term=term_id("amoxicillin"), documents=100_000, seen=-1)
-    TermStatistic.objects.create(term=term_id("time"), documents=10, seen=-1)
+    TermStatistic.objects.create(term=term_id("amoxicillin"), documents=100_000, agents=-1, users=-1)
+    TermStatistic.objects.create(term=term_id("time"), documents=10, agents=-1, users=-1)
 
     weights, _of_one_text = query_idf(term_ids(["amoxicillin", "time"]))
 

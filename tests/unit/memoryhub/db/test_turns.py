@@ -1,0 +1,105 @@
+"""Callers take turns: no caller has more than its share of a process, and none waits behind another's queue."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from memoryhub.db.turns import TooManyRequests, Turns
+from memoryhub.runtime.processes import wait_until
+
+
+class Callers:
+    """Requests that each take a turn in a thread; `running` names their callers in the order in which they began."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns, self.running = turns, list[str]()
+        self.threads = list[threading.Thread]()
+
+    def wait(self, *callers: str) -> None:
+        """Start requests that have to wait, one after another."""
+        for caller in callers:
+            before = self.waiting
+            self.threads.append(threading.Thread(target=self._run, args=(caller,)))
+            self.threads[-1].start()
+            assert wait_until(lambda known=before: self.waiting > known, timeout_seconds=10)
+
+    def _run(self, caller: str) -> None:
+        self.turns.take(caller)
+        self.running.append(caller)
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, list(self.turns._queues.values())))
+
+    def began(self, count: int) -> list[str]:
+        assert wait_until(lambda: len(self.running) >= count, timeout_seconds=10)
+        return self.running
+
+
+@pytest.fixture
+def callers() -> Iterator[Callers]:
+    """Three places, two of one caller."""
+    callers = Callers(Turns(places=3, each=2, waiting=2))
+    yield callers
+    for thread in callers.threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_caller_has_its_share_and_others_the_rest(callers: Callers) -> None:
+    turns = callers.turns
+    turns.take("busy")
+    turns.take("busy")
+    callers.wait("busy")
+    turns.take("other")  # at once, as a place is left
+    turns.give_back("other")
+    assert callers.running == [], "the place that is left is for others"
+    turns.give_back("busy")
+    assert callers.began(1) == ["busy"]
+
+
+def test_the_caller_of_which_fewest_run_is_next(callers: Callers) -> None:
+    turns = callers.turns
+    for caller in ("busy", "busy", "slow"):
+        turns.take(caller)
+    callers.wait("busy", "busy", "new", "newer")
+    turns.give_back("busy")
+    assert callers.began(1) == ["new"]
+    turns.give_back("slow")
+    assert callers.began(2) == ["new", "newer"]
+    turns.give_back("new")
+    assert callers.began(3) == ["new", "newer", "busy"]
+    turns.give_back("busy")
+    assert callers.began(4) == ["new", "newer", "busy", "busy"]
+
+
+def test_what_exceeds_the_queue_is_refused_and_the_queue_is_kept(callers: Callers) -> None:
+    turns = callers.turns
+    turns.take("busy")
+    turns.take("busy")
+    callers.wait("busy", "busy")
+    with pytest.raises(TooManyRequests):
+        turns.take("busy")
+    assert callers.waiting == 2
+    turns.take("other")
+    for count in (1, 2):
+        turns.give_back("busy")
+        callers.began(count)
+
+
+def test_a_request_that_goes_on_is_never_refused(callers: Callers) -> None:
+    turns = callers.turns
+    for _ in range(2):
+        turns.take("busy")
+    callers.wait("busy", "busy")
+    turns.give_back("busy")  # as before a call of a model
+    callers.began(1)
+    going_on = threading.Thread(target=turns.take, args=("busy",), kwargs={"again": True})
+    callers.threads.append(going_on)
+    going_on.start()
+    assert wait_until(lambda: callers.waiting == 2, timeout_seconds=10)
+    for count in (2, 2):
+        turns.give_back("busy")
+        callers.began(count)
+    assert turns._queues == {}
