@@ -33,7 +33,6 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import PolicyError
 from strength.actions.duplicates import Pair, duplicate_pairs, memories_to_compare
 from strength.actions.merges import record_pairs
-from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MAX_PER_LEVEL, max_profile_memories
 from strength.actions.usage import write_numbers
 from strength.domain.memories import PROFILE_KINDS
@@ -58,12 +57,8 @@ COMPARISON_INCOMPLETE: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
 )
 
-BEGIN_STEP: Final = """
-SET LOCAL synchronous_commit = off;
-SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
-"""
-"""Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated. Earlier changes of the
-transaction are written to the feed first, whose position shows whether an actor's memories must be counted again."""
+BEGIN_STEP: Final = "SET LOCAL synchronous_commit = off"
+"""Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated."""
 
 LOCKED_STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
 LATEST_RUNS: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
@@ -171,7 +166,7 @@ def advance(
     they are. With `is_alone`, for one actor, it waits and raises instead, and archives the next batch of an interrupted
     run or of the one that the caller has `begun`.
     """
-    execute_all(BEGIN_STEP, {})
+    run_query(BEGIN_STEP)
     if is_alone:
         lock_exclusive(actors[0].id)
     states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
@@ -290,11 +285,11 @@ def _archive_step(nights: Sequence[Night]) -> None:
         if night.run._state.adding:
             night.run.decayed_count = decayed
     due = run_query(SLEEP_QUERIES["find_due"], due_values([(night.actor, night.policy) for night in nights], now))
-    remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due[0][0], ChangeReason.WEAK)
+    remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due, ChangeReason.WEAK)
     if remaining > 0 and (over := [night for night in nights if night.excess]):
         excesses = {"actor_ids": [night.actor.id for night in over], "excesses": [night.excess for night in over]}
         found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "limit": remaining})
-        remaining -= _archive(by_actor, found[0][0], ChangeReason.OVER_LIMIT)
+        remaining -= _archive(by_actor, found, ChangeReason.OVER_LIMIT)
     if remaining > 0:
         _compare_or_end(nights)
     copy_models([night.run for night in nights if night.run._state.adding])
@@ -302,18 +297,27 @@ def _archive_step(nights: Sequence[Night]) -> None:
         run.save()
 
 
-def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, reason: ChangeReason) -> int:
-    """Archive memories, given as an array literal, and count them in the runs; return how many."""
-    if memory_ids is None:
+def _archive(nights: Mapping[UUID, Night], rows: Sequence[tuple[UUID]], reason: ChangeReason) -> int:
+    """Archive memories, given as rows of ids, each with a revision; count them in the runs, and return how many."""
+    if not rows:
         return 0
-    now = next(iter(nights.values())).run.now
-    values = {"actor_ids": [*nights], "memory_ids": memory_ids, "now": now, "lock": FEED_LOCK}
-    rows = run_query(SLEEP_QUERIES["archive"], {**values, "reason": reason, "expired": ChangeReason.EXPIRED})
-    for actor_id, count, faded in rows:
+    run = next(iter(nights.values())).run
+    values = {
+        "actor_ids": [*nights],
+        "memory_ids": [memory_id for (memory_id,) in rows],
+        "reason": reason,
+        "expired": ChangeReason.EXPIRED,
+        "who_kind": run.who_kind,
+        "who_id": run.who_id,
+        "who_name": run.who_name,
+        "now": run.now,
+    }
+    counts = run_query(SLEEP_QUERIES["archive"], values)
+    for actor_id, count, faded in counts:
         nights[actor_id].run.archived_count += count
         nights[actor_id].fading -= faded
-    forget_searches(actor_id for actor_id, _count, _faded in rows)
-    return sum(count for _actor_id, count, _faded in rows)
+    forget_searches(actor_id for actor_id, _count, _faded in counts)
+    return sum(count for _actor_id, count, _faded in counts)
 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
@@ -344,7 +348,7 @@ def _store_comparison(
     run: SleepRun, compared: SleepState, batch: list[Memory], pairs: list[Pair], *, is_last: bool, continues: bool
 ) -> SleepRun:
     """Store a batch's pairs, unless another process has moved on from `compared`; end the run unless it `continues`."""
-    execute_all(BEGIN_STEP, {})
+    run_query(BEGIN_STEP)
     lock_exclusive(run.actor_id)
     run = SleepRun.objects.select_related("actor__agent").get(pk=run.pk, actor_id=run.actor_id)
     state = SleepState.of(run.actor_id)

@@ -1,8 +1,6 @@
 """Tasks, reports of use, the history of strengths, and the cursors of extraction strategies."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -74,8 +72,6 @@ class StrengthPoint(OwnedRow):
     Decay has no rows: from a point on it follows from its `mark` and the clocks of the actor's sleeps; null where the
     memory did not fade then, and in rows of former releases.
     """
-
-    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("faded", "began_at", "faded_before"))
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "day", "kind")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
