@@ -81,7 +81,7 @@ dev:
 schema:
 	@sh memoryhub/bootstrap.sh dev
 	$(PY) manage.py spectacular --fail-on-warn --validate --file docs/reference/openapi.yaml
-	$(PY) clients/python/generate_types.py < docs/reference/openapi.yaml > clients/python/src/memoryhub_client/types.py
+	$(PY) clients/python/generate.py
 
 # Node.js comes with the development environment.
 typescript: schema
