@@ -9,7 +9,7 @@ terms of each actor (`bm25.Frequencies`). Counts are approximate by design: reco
 response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a logarithm, hardly
 changes. Each query reads the current counts.
 
-To rebuild the counts, empty the table and `record` every text; meanwhile searches take unknown terms for rare ones.
+To rebuild the counts, empty the table and `record` every text; until then, searches take unknown terms for rare ones.
 """
 
 from collections import Counter
@@ -83,7 +83,7 @@ ON CONFLICT (term) DO UPDATE SET
 
 MIN_ACTORS: Final = 20
 """Actors that must have a term before its count influences the searches of others. Each bit of `seen` that is set
-stands for one actor at least."""
+counts at least one actor."""
 
 # Powers of two: scores must not show whether another tenant has a word, nor that it wrote one more text.
 COUNTS: Final = """

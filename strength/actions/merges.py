@@ -1,4 +1,4 @@
-"""Merge two memories that say the same, keeping both provenances; propose, dismiss and undo merges (SPEC S5, S6)."""
+"""Merge two memories with the same content and their provenances; propose, dismiss, undo merges (SPEC S5, S6)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -90,7 +90,7 @@ def _swap_sides(proposal: Merge) -> None:
 
 
 def _update_other_proposals(kept: Memory, absorbed: Memory, now: datetime) -> None:
-    """Keep other open proposals about the kept memory, whose text did not change; withdraw the absorbed one's."""
+    """Keep other open proposals about the kept memory, as its text did not change; withdraw the absorbed one's."""
     others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
     others.filter(kept=kept).update(kept_version=kept.version)
     others.filter(absorbed=kept).update(absorbed_version=kept.version)

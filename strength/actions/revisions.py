@@ -313,7 +313,7 @@ FEED_LOCK: Final = 0x51EEA
 def changes_after(cursor: int, *, owner: Q, limit: int) -> list[MemoryChange]:
     """Return the changes after a cursor, oldest first: each is read once, however many transactions write.
 
-    Waits for the transactions that are committing. The read is a statement of its own, so that it sees what they wrote.
+    Waits for the transactions that are committing. The read is a separate statement, so that it sees what they wrote.
     """
     run_query("SELECT pg_advisory_xact_lock(%(lock)s)", {"lock": FEED_LOCK})
     rows = MemoryChange.objects.filter(owner, pk__gt=cursor).select_related("actor")

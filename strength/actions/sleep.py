@@ -109,7 +109,7 @@ def sleep(
 
     Continues an interrupted run; returns a run that ended after `request.now` unchanged, as that served the same
     request. Compares at most `max_compared` memories for near-duplicates, and none once `may_go_on` is false; `errors`
-    tells when some are left to the next run. Each batch is written inside a `step`, its own transaction. Raises
+    reports when some are left to the next run. Each batch is written inside a `step`, its own transaction. Raises
     UnknownRow if the actor is gone.
     """
     remaining, run = max_compared, None
@@ -268,7 +268,7 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
 
 
 def update_fading_by_validity(actor_ids: Sequence[UUID], now: datetime) -> None:
-    """Start or stop the decay of memories whose validity has begun or ended since the last sleep."""
+    """Start or stop the decay of memories that became valid or ended since the last sleep."""
     rows = run_query(SLEEP_QUERIES["validity_changes"], {"actor_ids": list(actor_ids), "now": now})
     if rows:
         update_fading({actor_id for actor_id, _id in rows}, [memory_id for _actor_id, memory_id in rows], now=now)

@@ -270,7 +270,7 @@ def fingerprint(text: str) -> Fingerprint:
 def wording_digest(text: str) -> bytes:
     """Return a hash of a text without case, width, space, punctuation and words of emphasis.
 
-    Stricter than `likeness`, for texts that nobody compares: tense and synonyms count. In a negated text emphasis
+    Stricter than `likeness`, for texts without a comparison: tense and synonyms count. In a negated text emphasis
     counts too, since "not really" is less than "not".
     """
     folded = fold(text)
@@ -470,7 +470,7 @@ def _count_order_breaks(one: list[_Key], other: list[_Key]) -> int:
 
 
 def _places(order: tuple[int, ...]) -> dict[_Key, _Place]:
-    """Return what precedes and follows each word; repeated words are told apart by what precedes them."""
+    """Return what precedes and follows each word; repeated words are distinguished by what precedes them."""
     counts = Counter(order)
     padded = zip((_EDGE, *order), order, (*order[1:], _EDGE), strict=False)
     return {

@@ -187,9 +187,9 @@ class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
 
 
 class MemoryNumbers(OwnedRow):
-    """Strength and counters of a memory, changed by every use, in a narrow row of their own.
+    """Strength and counters of a memory, changed by every use, in a narrow row.
 
-    `strength` was right when the actor's clock (`SleepState`) stood at `mark`; what the clock has moved since, by the
+    `strength` was right when the actor's clock (`SleepState`) was at `mark`; what the clock has moved since, by the
     level, has decayed. No clock reaches the mark of a memory that does not fade. `due` orders the memories of a level
     by their strength: a night finds the weak by it. `taken` is what the sleep `slept_in` (a number of the actor's)
     took before the row was changed, for undo.
@@ -268,7 +268,7 @@ class MemoryNumbers(OwnedRow):
 
     @classmethod
     def export_columns(cls) -> Mapping[str, Any]:
-        """Return what exports hold instead of a column, for the clock of another installation stands elsewhere."""
+        """Return what exports hold instead of a column, as the clock of another installation differs."""
         return {"strength": STRENGTH_OF_NUMBERS}
 
     @classmethod

@@ -40,7 +40,7 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True)
 class Codec:
-    """Encoder and decoder of a column type; `may_hold_ids` marks types whose values may be or contain ids."""
+    """Encoder and decoder of a column type; `may_hold_ids` marks types with values that may be or contain ids."""
 
     encode: Encode
     decode: Decode

@@ -365,7 +365,7 @@ class _Importer:
         self.progress(len(ready))
 
     def _split_ready(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """Split rows into those whose references within the table resolve, and those to defer."""
+        """Split rows into those with references that resolve within the table, and those to defer."""
         names = [name for name, model in table.references.items() if model is table.model]
         if not names:
             return rows, []
@@ -397,7 +397,7 @@ class _Importer:
         return new_rows
 
     def _with_references(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows whose foreign keys resolve; refuse the others."""
+        """Return the rows with foreign keys that resolve; refuse the others."""
         valid = rows
         for name, model in table.references.items():
             referenced = {getattr(row.instance, name) for row in valid} - {None}
