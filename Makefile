@@ -13,6 +13,8 @@ PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov 
 PROSE = README.md CONTRIBUTING.md CHANGELOG.md $(shell find docs -name '*.md') bench/RESULTS.md
 PRODUCTION = $(shell find memoryhub conversations strength summaries templates -type f \
 	\( -name '*.py' -o -name '*.sql' -o -name '*.html' -o -name '*.js' -o -name '*.css' \) -not -path '*/migrations/*')
+# Without those of the API, which are texts of its schema.
+DOCSTRINGS = $(filter %.py,$(foreach file,$(PRODUCTION),$(if $(findstring /api/,$(file)),,$(file))))
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -23,7 +25,7 @@ help:
 	@echo "make test-slow  run the slow tests: kills, whole installations, upgrades, property tests with many examples"
 	@echo "make coverage   run the tests of make test and measure their coverage"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations, wording"
-	@echo "make schema write docs/reference/openapi.yaml and the Python client's types"
+	@echo "make schema write docs/reference/openapi.yaml and the Python client"
 	@echo "make typescript  write the TypeScript client's types"
 	@echo "make translations  update and compile the Japanese translations (CHECK=1: only report)"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
@@ -69,6 +71,7 @@ style: dev
 	@$(PY) scripts/wording.py --sort prose $(PROSE)
 	@$(PY) scripts/wording.py --sort comments $(PRODUCTION)
 	@$(PY) scripts/wording.py --sort screens $(PRODUCTION)
+	@$(PY) scripts/wording.py --sort docstrings $(DOCSTRINGS)
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 types: dev
@@ -81,7 +84,7 @@ dev:
 schema:
 	@sh memoryhub/bootstrap.sh dev
 	$(PY) manage.py spectacular --fail-on-warn --validate --file docs/reference/openapi.yaml
-	$(PY) clients/python/generate_types.py < docs/reference/openapi.yaml > clients/python/src/memoryhub_client/types.py
+	$(PY) clients/python/generate.py
 
 # Node.js comes with the development environment.
 typescript: schema

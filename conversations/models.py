@@ -177,7 +177,7 @@ class Message(ActorRow):
         return f"{self.get_role_display()} #{self.seq}"
 
     def local_time(self, zone: tzinfo) -> datetime:
-        """Return when it was said by the speaker's clock: the message's own offset, else the actor's zone."""
+        """Return its time by the speaker's clock: the message's own offset, else the actor's zone."""
         return local_time(self.created_at, zone, offset_minutes=self.utc_offset_minutes)
 
 
@@ -233,7 +233,7 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def repair(cls) -> int:
-        """Correct rows that say otherwise than their message whether it is abandoned; return how many were wrong."""
+        """Correct rows that differ from their message in whether it is abandoned; return how many were wrong."""
         abandoned = Exists(
             Message.objects.filter(actor_id=OuterRef("actor_id"), pk=OuterRef("message_id")).exclude(abandoned_at=None)
         )

@@ -1,8 +1,8 @@
 """Log formatters that write ids and places, never texts (SPEC O4).
 
-An exception's message may quote what somebody said: PostgreSQL's own says `Failing row contains (…)`. So a
+An exception's message may quote users' texts: PostgreSQL's contains `Failing row contains (…)`. So a
 traceback is logged with its frames and the names of its exceptions; a message only where the exception
-is one of ours, whose messages are written to be logged.
+is one of ours, with messages that may be logged.
 """
 
 import logging
@@ -52,7 +52,7 @@ class SafeFormatter(logging.Formatter):
     """A formatter for people that keeps messages of foreign exceptions to itself."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802  logging's name
-        """Return the time in ISO 8601 with its offset: a local time alone is ambiguous beside other programs' logs."""
+        """Return the time in ISO 8601 with its offset: a local time alone is ambiguous among other programs' logs."""
         return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802  logging's name

@@ -34,7 +34,7 @@ CALL_RETENTION: Final = timedelta(days=400)
 """A year, and a month to look back from."""
 BATCH_SIZE: Final = 5000
 DEADLINE_MARGIN_SECONDS: Final = 60.0
-"""Before the deadline of a job that could go on the whole night."""
+"""Before the deadline of a job that could last the whole night."""
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def calibrate_tokens(job: JobContext) -> None:
 
 @job("cluster_tables", deadline_seconds=3600, at_once=1, daily_at="02:00")
 def cluster_tables(job: JobContext) -> None:
-    """Lay the index rows that came since the last time together by actor, unless `MEMORYHUB_CLUSTER_TABLES` is off."""
+    """Cluster the index rows that were added since the last time by actor, unless `MEMORYHUB_CLUSTER_TABLES` is off."""
     if not settings.CLUSTER_TABLES:
         return
     for model in index_models():

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
+from django.apps import apps
+from django.contrib import admin
 from django.http import HttpResponse
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse, reverse_lazy
@@ -40,6 +42,11 @@ class Page:
 
 PAGES: Final[list[Page]] = []
 """The pages of all apps, which register theirs when they are ready."""
+
+
+def screens_by_name() -> dict[str, Any]:
+    models = filter(admin.site.is_registered, apps.get_models())
+    return {f"{model._meta.app_label}_{model._meta.model_name}": admin.site.get_model_admin(model) for model in models}
 
 
 def needs_of(name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`python -m memoryhub.web`: the web server, in as many processes as `MEMORYHUB_WEB_PROCESSES` says.
+"""`python -m memoryhub.web`: the web server, in `MEMORYHUB_WEB_PROCESSES` processes.
 
 They are forked from one that has loaded the application, and share its memory. uvicorn would start Python anew for
 each, which takes twice the memory for two.
@@ -32,7 +32,7 @@ SILENT_SECONDS = 20
 
 
 def run(environment: Environment) -> None:
-    """Serve until told to end."""
+    """Serve until a signal ends it."""
     try:
         sockets = listen(environment.host, environment.port)
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""Count words of roundabout English per 1,000 words in prose, comments and screens; fail above the limit.
+"""Count words of roundabout English per 1,000 words in prose, comments, docstrings and screens; fail above the limit.
 
 Each has a plain counterpart, such as "states" for "says". Code in Markdown and tags in templates are skipped.
 """
@@ -49,6 +49,12 @@ def comments(text: str) -> str:
     return "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
 
 
+def docstrings(text: str) -> str:
+    expressions = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    values = [each.value for each in expressions if isinstance(each, ast.Constant)]
+    return "\n".join(value for value in values if isinstance(value, str))
+
+
 def matches(pattern: re.Pattern[str]) -> Callable[[str], str]:
     """Return a reader of the groups of a pattern."""
     return lambda text: "\n".join(group for match in pattern.finditer(text) for group in match.groups() if group)
@@ -69,6 +75,7 @@ READERS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
         ".js": matches(BLOCK_COMMENT),
         ".css": matches(BLOCK_COMMENT),
     },
+    "docstrings": {".py": docstrings},
     "screens": {
         ".py": messages,
         ".html": lambda text: "\n".join(

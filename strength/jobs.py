@@ -136,7 +136,7 @@ def write_profile(job: JobContext) -> Writes | None:
 
 @job("write_profiles_due", at_once=1, every_seconds=300, schedule="write what is due of profiles")
 def write_profiles_due(job: JobContext) -> None:
-    """Enqueue the profiles of users whose memories changed since the last time this ran."""
+    """Enqueue the profiles of users with memories that changed since the last run."""
     now = timezone.now()
     earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
     last = earlier.values_list("created_at", flat=True).first()
@@ -164,7 +164,7 @@ def _actor_of(job: JobContext) -> Actor | None:
 def sleep_due(job: JobContext) -> None:
     """Begin the sleep of each actor whose night has begun and who is due, a batch at a time (SPEC S7).
 
-    A job of its own goes on with those that have more to do.
+    A separate job continues those that have more to do.
     """
     after = UUID(job.cursor) if job.cursor else NIL
     now = timezone.now()

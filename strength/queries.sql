@@ -34,7 +34,7 @@ WITH new AS (
     SELECT memory.id, state.clock_at IS NULL AS is_first, CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END AS mark,
         numbers.began_task
     FROM strength_memory AS memory
-    LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id,
+    LEFT JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id,
     LATERAL (SELECT 0 AS consolidation_level, %(now)s AS began_at, coalesce(state.tasks_completed, 0) AS began_task)
         AS numbers
     WHERE memory.actor_id = %(actor_id)s AND memory.id = ANY(%(memory_ids)s)
@@ -49,7 +49,7 @@ SELECT id, mark, is_first FROM new
 
 -- name: begin_clock
 -- Starts the clock when the first memory began to decay, which may be an imported time.
-INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs, clock_at, clock_task, rates, by_task, thresholds)
+INSERT INTO strength_sleepstate AS state (actor_id, tasks_completed, runs, clock_at, clock_task, rates, by_task, thresholds)
 SELECT %(actor_id)s, 0, 0, least(%(now)s, min(began_at)), coalesce(min(began_task), 0), %(rates)s, %(by_task)s,
     %(thresholds)s
 FROM strength_memorynumbers WHERE actor_id = %(actor_id)s
@@ -94,7 +94,7 @@ WITH known AS MATERIALIZED (
     FROM held
     JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
         ON stated.memory_id = held.memory_id
-    LEFT JOIN strength_rhythm AS state ON state.actor_id = %(actor_id)s
+    LEFT JOIN strength_sleepstate AS state ON state.actor_id = %(actor_id)s
     WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
     RETURNING numbers.memory_id, numbers.strength - %(increment)s AS before, numbers.strength, numbers.mark,
         numbers.consolidation_level AS level, held.level AS former,
@@ -132,29 +132,14 @@ CASE WHEN {fades} THEN {mark_begun} ELSE '-Infinity' END
 UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {new_mark}
 FROM strength_memorynumbers AS numbers
 JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
-LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+LEFT JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {fading_changes};
 UPDATE strength_memorynumbers AS numbers SET
     {current_strength}, mark = {new_mark},
     began_at = CASE WHEN {fades} THEN {begun_at} ELSE numbers.began_at END,
     began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END
-FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+FROM strength_memory AS memory LEFT JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {fading_changes}
-
--- name: write_archivings
--- Writes pending revisions of archivings by sleeps before the memories change; the feed already has them.
-SELECT set_config('memoryhub.changes', 'by_set', true);
-INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
-    changed_before, changed_after, after, beside, created_at)
-SELECT history.id, history.actor_id, history.memory_id, history.number, history.verb, history.who_kind, history.who_id,
-    history.who_name, history.reason, history.changed_before, history.changed_after, history.after, history.beside,
-    history.created_at
-FROM strength_memoryhistory AS history JOIN strength_memory AS memory ON memory.id = history.memory_id
-WHERE history.actor_id = %(actor_id)s AND history.memory_id = ANY(%(memory_ids)s)
-    AND history.number = memory.version AND memory.archived_why <> '';
-SELECT set_config('memoryhub.changes', '', true);
-UPDATE strength_memory SET archived_why = ''
-WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND archived_why <> ''
 
 -- fragment: mark_scope
 numbers.actor_id = %(actor_id)s AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
@@ -163,14 +148,14 @@ numbers.actor_id = %(actor_id)s AND (%(memory_ids)s::uuid[] IS NULL OR numbers.m
 -- name: recompute_marks
 -- Marks memories and their perspectives by the current clock: after an import, which holds strengths of its time; or, with
 -- `only_ahead`, after a change of rates, those marked ahead of the clock.
-SELECT 1 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+SELECT 1 FROM strength_memorynumbers AS numbers LEFT JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE {mark_scope} ORDER BY memory_id FOR UPDATE OF numbers;
 UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN %(only_ahead)s OR {fades} THEN {mark} ELSE '-Infinity' END
-FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+FROM strength_memory AS memory LEFT JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {mark_scope};
 UPDATE strength_perspectivestrength AS perspective
 SET mark = least(numbers.mark, coalesce(state.clock[numbers.consolidation_level + 1], 0))
-FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+FROM strength_memorynumbers AS numbers LEFT JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {mark_scope}
 
 -- fragment: index_differs
@@ -209,7 +194,7 @@ FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
     AND found.memory_id = memory.id AND ROW({of_found}) IS NOT DISTINCT FROM ROW({of_memory})
 JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
-LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+LEFT JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id
 LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = memory.actor_id
     AND perspective.memory_id = memory.id AND perspective.perspective = %(perspective)s
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
@@ -353,7 +338,7 @@ WITH strongest AS (
         WHERE actor_id = %(actor_id)s AND consolidation_level = level AND due < 'Infinity'
         ORDER BY due DESC LIMIT %(limit_per_level)s
     ) AS numbers
-    LEFT JOIN strength_rhythm AS state ON state.actor_id = %(actor_id)s
+    LEFT JOIN strength_sleepstate AS state ON state.actor_id = %(actor_id)s
 ), newest AS (
     SELECT found.id FROM unnest(%(kinds)s::text[]) AS kind
     CROSS JOIN LATERAL (

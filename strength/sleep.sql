@@ -1,11 +1,11 @@
 -- Statements of sleeps. Decay advances an actor's clock and writes no memory. `strength/sql.py` defines the formulas.
 
 -- name: store_states
-UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
+UPDATE strength_sleepstate AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
     clock_task = new.clock_task, rates = new.rates, by_task = new.by_task, thresholds = new.thresholds,
     clock_before = new.clock_before, slept_at = new.slept_at, compared_until = new.compared_until,
     compared_after = new.compared_after
-FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
+FROM json_populate_recordset(NULL::strength_sleepstate, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
 -- name: lock_actors
 -- Skips actors that are being written to or erased; the locks last until the transaction ends.
@@ -16,7 +16,7 @@ WHERE pg_try_advisory_xact_lock(%(lock_class)s, wanted.whose) FOR KEY SHARE OF a
 
 -- name: actors_to_compare
 -- Actors with memories that changed since the last comparison.
-SELECT actor_id FROM strength_rhythm AS state
+SELECT actor_id FROM strength_sleepstate AS state
 WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
     SELECT 1 FROM strength_memory AS memory
     WHERE memory.actor_id = state.actor_id AND memory.updated_at >= coalesce(state.compared_until, '-Infinity')
@@ -25,12 +25,12 @@ WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
 )
 
 -- name: count_task
-INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
+INSERT INTO strength_sleepstate AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
 -- name: validity_changes
 -- Memories that became valid or ended since the last sleep.
-SELECT memory.actor_id, memory.id FROM strength_rhythm AS state JOIN strength_memory AS memory USING (actor_id)
+SELECT memory.actor_id, memory.id FROM strength_sleepstate AS state JOIN strength_memory AS memory USING (actor_id)
 WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT memory.pinned
     AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
         OR memory.valid_from > state.clock_at AND memory.valid_from <= %(now)s)
@@ -40,50 +40,22 @@ WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT m
 SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
--- By actor: fading memories, those of them that this sleep decays, and pinned ones. Active memories are counted only if the
--- feed has a change since the last count; without `OFFSET 0`, each reference would count again. Pinned and
--- other memories are few and have indexes. A memory that started to decay after the time of a delayed sleep has a later
--- `updated_at`; levels with a clock that did not advance are read by index.
-WITH counted AS (
-    SELECT state.actor_id, n, n - pinned - bounded AS fading, late + unmoved AS passed_over, pinned, position
-    FROM strength_rhythm AS state, LATERAL (
-        SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
-    ) AS latest, LATERAL (
-        SELECT CASE WHEN state.active_at = position THEN state.active ELSE (
-            SELECT count(*) FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
-        ) END AS n OFFSET 0
-    ) AS active, LATERAL (
-        SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
-    ) AS pinned, LATERAL (
-        SELECT count(*) AS bounded FROM strength_memory
-        WHERE actor_id = state.actor_id AND status = 'active' AND NOT pinned
-            AND (valid_to <= %(now)s OR valid_from > %(now)s)
-    ) AS bounded, LATERAL (
-        SELECT count(*) AS late FROM strength_memory AS memory
-        JOIN strength_memorynumbers AS numbers
-            ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
-        WHERE memory.actor_id = state.actor_id AND memory.status = 'active' AND memory.updated_at > %(now)s
-            AND numbers.mark > '-Infinity' AND numbers.mark < state.clock[numbers.consolidation_level + 1]
-    ) AS late, LATERAL (
-        SELECT count(*) AS unmoved FROM generate_series(0, 5) AS level, LATERAL (
-            SELECT FROM strength_memorynumbers AS numbers
-            WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
-                AND numbers.due < 'Infinity' AND numbers.mark >= state.clock[level + 1] OFFSET 0
-        ) AS each
-        WHERE state.clock[level + 1] >= state.clock_before[level + 1]
-    ) AS unmoved
-    WHERE state.actor_id = ANY(%(actor_ids)s)
-), kept AS (
-    UPDATE strength_rhythm AS state SET active = n, active_at = position FROM counted
-    WHERE state.actor_id = counted.actor_id AND (state.active, state.active_at) IS DISTINCT FROM (n, position)
-)
-SELECT actor_id, fading, fading - passed_over, pinned FROM counted
+-- By actor: fading memories, those of them that this sleep decays, and pinned ones. A memory that began to fade after the
+-- time of a delayed sleep has a mark behind the clock.
+SELECT state.actor_id, fading.n, fading.decayed, pinned.n FROM strength_sleepstate AS state, LATERAL (
+    SELECT count(*) AS n, count(*) FILTER (
+        WHERE mark >= state.clock[consolidation_level + 1]
+            AND state.clock[consolidation_level + 1] < state.clock_before[consolidation_level + 1]
+    ) AS decayed
+    FROM strength_memorynumbers WHERE actor_id = state.actor_id AND due < 'Infinity'
+) AS fading, LATERAL (
+    SELECT count(*) AS n FROM strength_memory WHERE actor_id = state.actor_id AND pinned
+) AS pinned
+WHERE state.actor_id = ANY(%(actor_ids)s)
 
 -- name: find_due
 -- Expired memories without a replacement, and weak ones that the user's profile does not show. The weak are found by the
--- index of due marks, level by level, relative to the actor's clock. A profile always shows the newest half of its size (of
--- two kinds, the newest quarter of each), and otherwise mostly the strongest of a level, so it is read for few actors.
--- Returns an array as text, a parameter of the next statement.
+-- index of due marks, level by level, relative to the actor's clock; profiles are read only for actors with weak memories.
 WITH ended AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
@@ -93,7 +65,7 @@ WITH ended AS MATERIALIZED (
     SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
     FROM unnest(%(actor_ids)s::uuid[], %(due_marks)s::float8[], %(archive_thresholds)s::float8[], %(profile_sizes)s::int[])
         AS policy (actor_id, due, threshold, most_shown)
-    JOIN strength_rhythm AS state USING (actor_id)
+    JOIN strength_sleepstate AS state USING (actor_id)
 ), weak AS MATERIALIZED (
     SELECT state.actor_id, state.most_shown, level, found.memory_id, found.due
     FROM whose AS state, generate_series(0, 5) AS level, LATERAL (
@@ -103,59 +75,23 @@ WITH ended AS MATERIALIZED (
             AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
         ORDER BY numbers.due LIMIT %(limit)s + state.most_shown
     ) AS found
-), newest AS MATERIALIZED (
-    SELECT each.actor_id, kind, memory.id, row_number() OVER (
-            PARTITION BY each.actor_id, kind ORDER BY created_at DESC, id DESC
-        ) AS place
-    FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS each,
-        unnest(%(kinds)s::text[]) AS kind, LATERAL (
-        SELECT id, created_at FROM strength_memory AS memory
-        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {in_profile}
-        ORDER BY created_at DESC, id DESC LIMIT each.most_shown
-    ) AS memory
-), sizes AS MATERIALIZED (
-    SELECT actor_id, count(*)::int AS kinds, min(size) AS size
-    FROM (SELECT actor_id, kind, count(*) AS size FROM newest GROUP BY actor_id, kind) AS kind GROUP BY actor_id
-), placed AS MATERIALIZED (
-    SELECT weak.*, coalesce(place <= most_shown / (2 * kinds), false) AS is_shown,
-        coalesce(place <= CASE WHEN size * kinds < most_shown THEN most_shown
-            ELSE (most_shown + kinds - 1) / kinds END, false) AS is_new
-    FROM weak JOIN sizes USING (actor_id) LEFT JOIN newest ON newest.id = weak.memory_id
-), sparing AS MATERIALIZED (
-    SELECT DISTINCT actor_id, most_shown
-    FROM (
-        SELECT actor_id, most_shown, level, bool_or(is_new) AS is_new, max(due) AS due
-        FROM placed WHERE NOT is_shown GROUP BY actor_id, most_shown, level
-    ) AS each
-    WHERE is_new OR due >= coalesce((
-        SELECT numbers.due FROM strength_memorynumbers AS numbers
-        WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level
-            AND numbers.due < 'Infinity'
-        ORDER BY numbers.due DESC OFFSET %(limit_per_level)s - 1 LIMIT 1
-    ), '-Infinity')
 ), shown AS MATERIALIZED (
-    SELECT memory_id FROM placed WHERE is_shown UNION ALL
-    SELECT profile.id FROM sparing, LATERAL ({profile}) AS profile
+    SELECT profile.id FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS owner,
+        LATERAL ({profile}) AS profile
 )
-SELECT array_agg(memory_id)::text
-FROM (
-    (SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(limit)s)
-    UNION ALL TABLE ended
-) AS due
+(SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT id FROM shown) LIMIT %(limit)s)
+UNION ALL TABLE ended
 
 -- name: find_excess
 -- Weakest first, then youngest. Pinned memories count towards the limit but are never archived.
-SELECT array_agg(memory_id)::text
-FROM (
-    SELECT memory_id
-    FROM unnest(%(actor_ids)s::uuid[], %(excesses)s::int[]) AS whose (actor_id, excess)
-    JOIN strength_rhythm AS state USING (actor_id), LATERAL (
-        SELECT memory_id FROM strength_memorynumbers AS numbers
-        WHERE numbers.actor_id = whose.actor_id AND numbers.due < 'Infinity'
-        ORDER BY {strength_now}, memory_id DESC LIMIT excess
-    ) AS numbers
-    LIMIT %(limit)s
-) AS due
+SELECT memory_id
+FROM unnest(%(actor_ids)s::uuid[], %(excesses)s::int[]) AS over (actor_id, excess)
+JOIN strength_sleepstate AS state USING (actor_id), LATERAL (
+    SELECT memory_id FROM strength_memorynumbers AS numbers
+    WHERE numbers.actor_id = over.actor_id AND numbers.due < 'Infinity'
+    ORDER BY {strength_now}, memory_id DESC LIMIT excess
+) AS numbers
+LIMIT %(limit)s
 
 -- fragment: locked_numbers
 due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZED (
@@ -165,48 +101,35 @@ due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZE
 )
 
 -- name: archive
--- Archives memories with their index rows and stops their decay. Revisions are written with the next change of each memory
--- (`MemoryHistory`); the feed, which a trigger writes for other revisions, at once, but last, as its readers
--- wait from then until the commit. Returns counts by actor: archived, and those of them that decayed until now.
+-- Archives memories with their index rows, stops their decay, and writes a revision of each. Returns counts by actor:
+-- archived, and those of them that decayed until now.
 WITH {locked_numbers}, moved AS (
-    UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
-        archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(reason)s END
+    UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
         AND NOT pinned
-    RETURNING actor_id, id, version, archived_why
+    RETURNING memory.*
 ), found AS (
     UPDATE strength_memoryindex AS found SET status = 'archived'
-    FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id RETURNING 1
+    FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
 ), seen AS (
     UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = '-Infinity'
     FROM moved
     JOIN strength_memorynumbers AS numbers ON numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id
-    JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
+    JOIN strength_sleepstate AS state ON state.actor_id = moved.actor_id
     WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
-    RETURNING 1
 ), stilled AS (
     UPDATE strength_memorynumbers AS numbers SET {current_strength}, mark = '-Infinity'
-    FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
+    FROM moved JOIN strength_sleepstate AS state ON state.actor_id = moved.actor_id
     WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
-    RETURNING 1
-), noted AS (
-    INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
-    SELECT actor.agent_id, actor.id, moved.id, 'archived', moved.version, %(now)s
-    FROM (
-        SELECT pg_advisory_xact_lock_shared(%(lock)s)
-        WHERE (SELECT count(*) FROM (TABLE found UNION ALL TABLE seen UNION ALL TABLE stilled) AS row) >= 0
-            AND EXISTS (SELECT FROM moved)  -- if nothing is archived, readers of the feed need not wait
-    ) AS locked, moved JOIN memoryhub_actor AS actor ON actor.id = moved.actor_id
-    RETURNING actor_id, id
-), gone AS (
-    SELECT actor_id, count(*) AS n, count(*) FILTER (WHERE archived_why <> %(expired)s) AS faded
-    FROM moved GROUP BY actor_id
-), counted AS (
-    UPDATE strength_rhythm AS state SET active = active - n, active_at = position
-    FROM gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
-    WHERE state.actor_id = gone.actor_id
+), written AS (
+    INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
+        changed_before, changed_after, after, created_at)
+    SELECT gen_random_uuid(), actor_id, id, version, 'sleep', %(who_kind)s, %(who_id)s, %(who_name)s,
+        CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(reason)s END, '{"status": "active"}',
+        '{"status": "archived"}', {snapshot}, %(now)s
+    FROM moved AS memory
 )
-TABLE gone
+SELECT actor_id, count(*), count(*) FILTER (WHERE valid_to IS NULL OR valid_to > %(now)s) FROM moved GROUP BY actor_id
 
 -- name: reactivate
 -- Activates memories that a sleep archived, each with a revision; not those with a text that is in use again
@@ -238,7 +161,7 @@ RETURNING memory_id
 SELECT memory_id, after + taken AS before, after, former, level
 FROM (
     SELECT memory_id, {strength_now} AS after, {taken} AS taken, {level_back} AS former, consolidation_level AS level
-    FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+    FROM strength_memorynumbers AS numbers JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
     WHERE numbers.actor_id = %(actor_id)s AND state.runs = %(number)s
         AND (numbers.due < 'Infinity' OR numbers.slept_in = %(number)s)
 ) AS changed
@@ -252,7 +175,7 @@ numbers.actor_id = %(actor_id)s AND (numbers.slept_in = %(number)s OR numbers.ma
 
 -- name: lock_for_undo
 -- In the common lock order.
-SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE {undo_scope} ORDER BY memory_id FOR UPDATE OF numbers
 
 -- name: undo_numbers
@@ -260,7 +183,7 @@ WHERE {undo_scope} ORDER BY memory_id FOR UPDATE OF numbers
 -- computes marks by the restored clock.
 UPDATE strength_perspectivestrength AS perspective SET mark = {mark_back},
     strength = perspective.strength * exp(greatest(-200, least(200, {mark_back} - (%(clock)s::float8[])[{level_back} + 1])))
-FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+FROM strength_memorynumbers AS numbers JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id
     AND perspective.memory_id = numbers.memory_id AND numbers.slept_in = %(number)s
     AND (numbers.memory_id = ANY(%(memory_ids)s) OR numbers.consolidation_level <> {level_back});
@@ -268,17 +191,17 @@ UPDATE strength_memorynumbers AS numbers SET
     strength = numbers.strength + CASE WHEN numbers.slept_in = %(number)s THEN numbers.taken ELSE 0 END,
     consolidation_level = {level_back}, mark = CASE WHEN {fades} THEN {mark_back} ELSE '-Infinity' END,
     slept_in = NULL, taken = 0
-FROM strength_memory AS memory JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+FROM strength_memory AS memory JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {undo_scope};
 UPDATE strength_perspectivestrength AS perspective SET mark = numbers.mark
-FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+FROM strength_memorynumbers AS numbers JOIN strength_sleepstate AS state ON state.actor_id = numbers.actor_id
 WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id
     AND perspective.memory_id = numbers.memory_id AND numbers.mark > '-Infinity'
     AND perspective.mark < state.clock[numbers.consolidation_level + 1]
 
 -- name: end_sleeps
 -- Withdraws open proposals about memories that are no longer active.
-UPDATE strength_rhythm SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
+UPDATE strength_sleepstate SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
 WHERE actor_id = ANY(%(actor_ids)s);
 UPDATE strength_merge AS merge SET state = 'withdrawn', decided_at = %(now)s
 WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
@@ -293,7 +216,7 @@ WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
 SELECT actor.id, state.slept_at, (
     SELECT max(now) FROM strength_sleeprun AS run WHERE run.actor_id = actor.id AND NOT dry_run
 ) FROM memoryhub_actor AS actor
-LEFT JOIN strength_rhythm AS state ON state.actor_id = actor.id
+LEFT JOIN strength_sleepstate AS state ON state.actor_id = actor.id
 WHERE actor.id > %(after)s AND (state.slept_at IS NULL OR state.slept_at < %(before)s)
     AND EXISTS (SELECT 1 FROM strength_memorynumbers AS numbers WHERE numbers.actor_id = actor.id)
 ORDER BY actor.id LIMIT %(limit)s

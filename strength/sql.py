@@ -15,6 +15,7 @@ from django.db.models import FloatField, Func
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.db.queries import load_queries
 from memoryhub.search.query import relevance_formula
+from strength.domain.memories import CURATED_FIELDS
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import MIN_STRENGTH, Clock
 
@@ -124,6 +125,11 @@ _LEVEL_BACK: Final = (
 # Strength that undoing the latest sleep restores: the recorded loss for rows changed since, else the computed one.
 _TAKEN: Final = f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END"
 
+# As Python writes it: without fractions at full seconds, else a revision would look like a change.
+_ISO: Final = (
+    """replace(to_char(memory.{name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')"""
+)
+
 FRAGMENTS: Final = {
     "in_profile": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
@@ -161,14 +167,19 @@ QUERIES: Final = load_queries(
     relevance=relevance_formula(similarity="similarity", words="word_score", weight="weight", low="low", high="high"),
 )
 
-# The profiles of several actors; each row of `sparing` has an actor and the profile's size.
+# The profiles of several actors; each row of `owner` has an actor and the profile's size.
 _PROFILE: Final = (
-    QUERIES["profile_memories"].replace("%(actor_id)s", "sparing.actor_id").replace("%(limit)s", "sparing.most_shown")
+    QUERIES["profile_memories"].replace("%(actor_id)s", "owner.actor_id").replace("%(limit)s", "owner.most_shown")
+)
+
+_SNAPSHOT: Final = ", ".join(
+    f"'{name}', {(_ISO if name.startswith('valid_') else 'memory.{name}').format(name=name)}" for name in CURATED_FIELDS
 )
 
 SLEEP_QUERIES: Final = load_queries(
     Path(__file__).with_name("sleep.sql"),
     **FRAGMENTS,
+    snapshot=f"jsonb_build_object({_SNAPSHOT})",
     profile=_PROFILE,
     level_back=_LEVEL_BACK,
     mark_back=_of_numbers(MARK, level=_LEVEL_BACK),

@@ -112,7 +112,7 @@ def _complete(request: CompletionRequest, actor: Actor, *, keeps_truncated: bool
 def stream_answer(*, prepared: PreparedTurn, by: Principal) -> Stream[Delta | ChatTurn]:
     """Start answering a question in the background, and return the stream of its pieces, the stored turn last.
 
-    It runs to its end whether or not anybody reads. The stream may raise ChatFailed, TurnSuperseded or UnknownRow
+    It runs to its end even without a reader. The stream may raise ChatFailed, TurnSuperseded or UnknownRow
     instead of the turn.
     """
     pieces: Stream[Delta | ChatTurn] = Stream()

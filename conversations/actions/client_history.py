@@ -163,7 +163,7 @@ def _known_session(actor: Actor, history: Sequence[NewMessage], channel: str) ->
 
 
 def _failed_session(actor: Actor, asked: NewMessage, channel: str) -> UUID | None:
-    """Return the session of the actor's latest question where that is the same one, and all that was said in it."""
+    """Return the session of the actor's latest question where that is the same one, and all its messages."""
     turns = ChatTurn.objects.filter(actor=actor, session__channel=channel).select_related("session", "question")
     turn = turns.first()
     if turn is None or turn.state != TurnState.FAILED or turn.session.message_count != 1:

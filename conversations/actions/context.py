@@ -73,10 +73,10 @@ class ContextRequest:
 
     `project` is a name, AUTO, UNNAMED, or None for no project at all. `options` are policy values for this call alone.
     `stored_message` is the message itself where it is stored already: it must not appear twice. `results` is the last
-    of what was said since, where the answer continues from the results of tools. With `discloses_project` the model is
-    told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
+    of later messages, where the answer continues from the results of tools. With `discloses_project` the model is
+    asked to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
-    tool is described. One that does not remember holds the message and what was said since. `instructions` are the
+    tool is described. One that does not remember holds the message and later ones. `instructions` are the
     client's, for this call. `shown` is the conversation as the client shows it, without the message; None where what is
     stored is the conversation.
     """
@@ -109,7 +109,7 @@ class ContextRequest:
 class LayerRequest:
     """The request as every layer gets it; in a dry run a layer must not record anything as used or read.
 
-    `latest` are the last that was said in the session before the message, or that the client shows, oldest first.
+    `latest` are the session's last messages before this one, or those that the client shows, oldest first.
     `doubted` are those of untrusted writers since the first of them, where the session is trusted: they are quoted.
     """
 
@@ -156,7 +156,7 @@ def assemble_context(
 ) -> AssembledContext:
     """Assemble a context and store its receipt, unless the agent does not exist yet.
 
-    A layer whose provider is unavailable is left out and named in `degraded`. A dry run stores no use, no decision and
+    A layer with an unavailable provider is left out and named in `degraded`. A dry run stores no use, no decision and
     no receipt. Raises PolicyError for options out of range, ContextTooLarge for system prompt and message alone.
     """
     policy = _policy(tenant, request)

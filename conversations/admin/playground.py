@@ -132,7 +132,7 @@ def _run_of(cached: Mapping[str, Any]) -> Run:
 
 
 def cached_files(actor_id: UUID) -> Iterable[Path]:
-    """Return the files of all runs where processes share them: whose they are, their names do not say."""
+    """Return the files of all runs where processes share them: their names do not contain the owner."""
     return (settings.ENVIRONMENT.web_folder / "default").glob("*.djcache")
 
 
@@ -294,7 +294,7 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
 
 
 def _sessions_continued(result: Result) -> Iterator[str]:
-    """Yield a notice that names the sessions whose messages a context without a session continues."""
+    """Yield a notice that names the sessions that a context without a session continues."""
     message_ids = [item["source_id"] for item in result.items if item["layer"] == WORKING and item["included"]]
     sessions = Session.objects.filter(actor_id=result.tenant.actor_id, messages__pk__in=message_ids).distinct()
     names = [session_label(session.title or session.channel, session.started_at) for session in sessions if message_ids]

@@ -29,7 +29,7 @@ from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import day_start, local_time
 
 MAX_ENTRIES_PER_KIND = 60
-"""Entries of one kind on a page; the page says which kinds have more."""
+"""Entries of one kind on a page; the page shows which kinds have more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ CONTEXTS = EntryKind(name="context", label=_("Contexts"), needs=("conversations.
 
 PAGE_SIZE: Final = 50
 SEARCH_BATCH_SIZE: Final = 20_000
-"""Messages that one page of a search reads; links go on from there."""
+"""Messages that one page of a search reads; links continue from there."""
 
 MAX_SHOWN_LENGTH: Final = 1_000
 MAX_QUERY_LENGTH: Final = 200

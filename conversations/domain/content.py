@@ -180,7 +180,7 @@ class StoredMessage:
 def pair_calls(messages: Sequence[StoredMessage]) -> list[tuple[int, tuple[Block, ...]]]:
     """Return (place, blocks) of each message, with every call and its results in one; () for plain text.
 
-    Results without a call, and second results of a call, are dropped. Other blocks beside results stay a message of
+    Results without a call, and second results of a call, are dropped. Other blocks next to results stay a message of
     their own.
     """
     paired: list[tuple[int, tuple[Block, ...]]] = []
@@ -245,7 +245,7 @@ MAX_RESULT_BYTES: Final = 1_000
 
 
 def shortened_results(content: Content) -> Content:
-    """Return content whose long results keep MAX_RESULT_BYTES bytes; images in them are left out."""
+    """Return content with long results cut to MAX_RESULT_BYTES bytes; images in them are left out."""
     if isinstance(content, str) or not results_in(content):
         return content
     return tuple(_shortened(block) if block.get("type") == TOOL_RESULT else block for block in content)

@@ -1,6 +1,6 @@
 """Write a prompt in a provider's form and count its tokens. Pure dictionaries: no SDK is imported here.
 
-Anthropic: `system` is a field of its own, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
+Anthropic: `system` is a separate field, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
 the first message; caching needs no marks. References that a form cannot show become words. Results of tools are blocks
 of the user's message for Anthropic, messages of the role `tool` for OpenAI.
 """
@@ -182,7 +182,7 @@ def count_context(
 ) -> int:
     """Return the tokens of a context as `assemble` wrote it, in either format.
 
-    Every text is counted as it stands, each block by itself, plus the constants of this module.
+    Every text is counted unchanged, each block by itself, plus the constants of this module.
     Raises ValueError for a kind of block that `formats` never writes.
     """
     contents = [message["content"] for message in messages]

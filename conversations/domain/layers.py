@@ -27,7 +27,7 @@ class Layer:
 
     `label` is its name on screens, `headings` are those of its section by language; working memory has none, as its
     messages are turns. `kind` is what its candidates are. `switch` is the field of ContextPolicy that disables it;
-    `max_entries` is a number, or the field that holds it. `CUT_ORDER` (budget.py) says how layers are trimmed.
+    `max_entries` is a number, or the field that holds it. `CUT_ORDER` (budget.py) defines how layers are trimmed.
     """
 
     name: str
@@ -111,13 +111,13 @@ Contents = Mapping[int, Content]
 class Candidate:
     """A candidate for a context.
 
-    `relevance` lies in [0, 1]; `created_at` is ISO 8601 in the author's zone. `title` is the name of a project's
+    `relevance` is in [0, 1]; `created_at` is ISO 8601 in the author's zone. `title` is the name of a project's
     document; `role`, `author` and `session_id` are those of a message. Equal `source_id`s are the same message
     (working, recall) or the same memory (pinned, semantic, profile). `is_wish`: a memory that the model must honour.
     `is_earlier`: from an earlier session than the request's. `is_answer`: an answer to an earlier message of its
     session. `is_doubted`: a message by an untrusted writer in a trusted session, quoted with its author.
     `is_shown`: one that the client shows with its question, which no limit but that of tokens leaves out.
-    `is_current`: later than the request's message, whose answer awaits tool results. `memory_ids`: source memories of
+    `is_current`: later than the request's message, which awaits tool results. `memory_ids`: source memories of
     a line of the written profile `source_id`, otherwise None.
     """
 

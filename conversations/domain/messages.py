@@ -157,7 +157,7 @@ def is_question(content: str) -> bool:
 def past_days_asked(content: str, *, today: date) -> tuple[date, ...]:
     """Return the past days that a question names by their distance from today, such as those of "last week".
 
-    Empty for statements: what was done yesterday says nothing of what was said yesterday.
+    Empty for statements: they describe events, not earlier messages.
     """
     text = unicodedata.normalize("NFKC", limit_combining_marks(content))
     if not (is_question(text) or _ASKS.search(text)):

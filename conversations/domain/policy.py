@@ -168,7 +168,7 @@ class ContextPolicy(Policy):
         return CACHED_GROWTH_FACTOR * self.working_memory_limit
 
     def window_start(self, seq: int) -> int:
-        """Return the `seq` from which on a session is shown whose `working_memory_limit`-th latest message is `seq`.
+        """Return the first shown `seq` of a session with `seq` as its `working_memory_limit`-th latest message.
 
         With caching on a multiple of a step, so that the conversation begins with the same message for many turns. No
         state is kept: the numbers alone decide.
@@ -177,14 +177,14 @@ class ContextPolicy(Policy):
 
     @property
     def placement(self) -> str:
-        """Return where the remembered block stands: with the message where the history is to be cached."""
+        """Return the place of the remembered block: with the message where the history is to be cached."""
         if self.memory_placement != AUTO_PLACEMENT:
             return self.memory_placement
         return WITH_USER_MESSAGE if self.cache else BEFORE_HISTORY
 
     @property
     def token_limit(self) -> int:
-        """The most tokens a context may have: `int(max_tokens * token_safety_margin)`, to the letter.
+        """The most tokens a context may have: `int(max_tokens * token_safety_margin)`.
 
         The float product, cut off: 80000 for the defaults, but 56999 for 100000 × 0.57, as any client
         that computes the same expression gets. Rounding or decimals would differ from it by one.

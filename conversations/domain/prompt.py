@@ -283,7 +283,7 @@ def render_system(frame: Frame) -> str:
 def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> str:
     """Return the remembered block between its delimiters, or "" without contents.
 
-    Wishes come first, under headings of their own. No text can forge a heading, as none begins a line with `#`.
+    Wishes come first, under separate headings. No text can forge a heading, as none begins a line with `#`.
     """
     places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
     wishes = [place for layer in (SEMANTIC, PROFILE) for place in places[layer] if candidates[place].is_wish]

@@ -24,7 +24,7 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
 from memoryhub.tenancy.policy import Strategy
-from memoryhub.unfold import SCREENS, address_of, in_brackets, may_open
+from memoryhub.unfold import SCREENS, address_of, in_brackets, may_open, screens_by_name
 
 MAX_PROMPT_LENGTH = 100_000
 MAX_WORDS = 100
@@ -99,9 +99,7 @@ class AgentForm(PolicyForm):
 
 def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
     """Return title, model and address of the lists that can be narrowed to a user, of those the person may see."""
-    screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": screen for model, screen in admin.site._registry.items()
-    }
+    screens = screens_by_name()
     return [
         (title, screens[name].model, address_of(name))
         for name, (title, _icon) in SCREENS.items()

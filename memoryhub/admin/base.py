@@ -72,7 +72,7 @@ def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
 
 
 class ActionForm(forms.ModelForm):
-    """A form whose values go to an action, and that shows the action's validation errors."""
+    """A form that passes its values to an action and shows the action's validation errors."""
 
     action_error: DomainError | PolicyError | None = None
     # The user who submits the form; an anonymous one has no permissions.
@@ -278,7 +278,7 @@ class ReadOnlyAdmin(HubAdmin):
 
 
 class ActionAdmin(HubAdmin):
-    """Screens whose forms call actions, by `act`; the action's errors come back in the form."""
+    """Screens with forms that call actions, by `act`; the action's errors come back in the form."""
 
     add_form: type[ActionForm] | None = None
 

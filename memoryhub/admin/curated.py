@@ -39,7 +39,7 @@ from memoryhub.tenancy.policy import MAX_USER_ID
 
 
 class VersionedForm(ActionForm):
-    """A form whose row has a version, and whose change has a reason; its action decides about the values."""
+    """A form of a row with a version, with a reason for the change; its action decides about the values."""
 
     expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
     reason = ReasonField()

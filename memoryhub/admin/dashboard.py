@@ -317,7 +317,7 @@ def _disk_alarms() -> list[dict[str, str]]:
 def _with_row_labels(request: HttpRequest, actions: Iterable[RecentAction]) -> list[RecentAction]:
     """Return the latest actions with labels of their rows, read by one statement for each model.
 
-    An action without a row, or whose row is gone, has neither label nor link.
+    An action without a row, or with a deleted one, has neither label nor link.
     """
     latest = sorted(actions, key=lambda action: action.at)[: -MAX_ACTIONS - 1 : -1]
     labels = row_labels(request, ((action.model, action.key) for action in latest))

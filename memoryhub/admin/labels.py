@@ -137,7 +137,8 @@ def verb_label(verb: str) -> Any:
 
 def model_of(kind: str) -> type[Model] | None:
     name = MODEL_NAMES.get(kind, kind.replace("_", ""))
-    return next((model for model in admin.site._registry if model._meta.model_name == name), None)
+    models = filter(admin.site.is_registered, apps.get_models())
+    return next((model for model in models if model._meta.model_name == name), None)
 
 
 def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> dict[tuple[type[Model], str], str]:
@@ -151,7 +152,7 @@ def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> d
             keys_by_model.setdefault(model, set()).add(model._meta.pk.to_python(key))
     labels: dict[tuple[type[Model], str], str] = {}
     for model, keys in keys_by_model.items():
-        screen: Any = admin.site._registry[model]
+        screen: Any = admin.site.get_model_admin(model)
         keys -= {None}
         if keys and screen.has_view_permission(request):
             labels |= {

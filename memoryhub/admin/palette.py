@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from memoryhub.admin.base import HubAdmin
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.unfold import SCREENS, Page, address_of, may_open
+from memoryhub.unfold import SCREENS, Page, address_of, may_open, screens_by_name
 
 SEARCHED_SCREENS: Final = (
     "strength_memory",
@@ -40,9 +39,7 @@ def _entries(request: HttpRequest, words: str) -> Iterator[dict[str, Any]]:
     for name, (title, icon) in SCREENS.items():
         if words.casefold() in str(title).casefold() and may_open(name, request):
             yield {"title": str(title), "description": "", "link": address_of(name), "icon": icon}
-    screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": screen for model, screen in admin.site._registry.items()
-    }
+    screens = screens_by_name()
     for name in SEARCHED_SCREENS:
         screen = cast(HubAdmin, screens[name])
         if not screen.has_view_permission(request):

@@ -4,6 +4,8 @@ Every session begins in `memoryhub.auth.login.log_in`.
 """
 
 import logging
+from base64 import b32encode
+from secrets import token_bytes
 from typing import Any, Final, cast
 
 from allauth.account.stages import LoginStageController
@@ -32,6 +34,9 @@ from memoryhub.auth.principals import curator
 from memoryhub.unfold import Page
 
 log = logging.getLogger(__name__)
+
+SECRET_BYTES: Final = 20
+"""As RFC 4226 recommends."""
 
 SECRET: Final = "second_factor_secret"  # noqa: S105  the session's key of it
 CONNECT, INVITED = "connect", "invited"
@@ -179,9 +184,7 @@ def _set_up(request: HttpRequest, person: User, code: str) -> list[str]:
 
 def secret_of(request: HttpRequest, person: User) -> dict[str, Any]:
     """Return the TOTP secret as text and as a QR code; it is kept in the session until it is confirmed."""
-    from allauth.mfa.totp.internal.auth import generate_totp_secret
-
-    secret = request.session.get(SECRET) or generate_totp_secret()
+    secret = request.session.get(SECRET) or b32encode(token_bytes(SECRET_BYTES)).decode()
     request.session[SECRET] = secret
     adapter = second_factor.MFAAdapter()
     picture = adapter.build_totp_svg(adapter.build_totp_url(person, secret))

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
+from django.apps import apps
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -117,11 +118,6 @@ class NewPersonForm(UserCreationForm):
         person: User = super().save(commit)
         return person
 
-    def _save_m2m(self) -> None:
-        super()._save_m2m()
-        if role := self.cleaned_data.get("role"):
-            self.instance.groups.add(Group.objects.get(name=role))
-
 
 @admin.register(User)
 class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
@@ -196,6 +192,8 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         person = form.instance
+        if role := form.cleaned_data.get("role"):
+            person.groups.add(Group.objects.get(name=role))
         if not person.is_staff and (person.is_superuser or person.groups.exists()):
             text = gettext("This account has groups, but may not log in here: check “Staff status”.")
             messages.warning(request, text)
@@ -356,9 +354,8 @@ VALIDITY_CHOICES = ((1, _("a day")), (7, _("a week")), (30, _("a month")))
 
 def unregister_allauth() -> None:
     """Unregister django-allauth's own screens, which show and change identities and secrets."""
-    for model in list(admin.site._registry):
-        if model._meta.app_label in ("account", "socialaccount", "mfa"):
-            admin.site.unregister(model)
+    for label in ("account", "socialaccount", "mfa"):
+        admin.site.unregister(filter(admin.site.is_registered, apps.get_app_config(label).get_models()))
 
 
 class InvitationForm(ActionForm):

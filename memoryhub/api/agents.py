@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryFile
 from typing import Any
 
-from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -230,7 +229,7 @@ class ActorExport(ApiView):
         audit.record(by=self.principal, verb="export", row=tenant.actor, now=self.now)
         selection = Selection(tenant.agent_id, tenant.user_id)
         # Django would collect a plain iterator whole before it sends the first byte through ASGI.
-        streams = isinstance(request._request, ASGIRequest)
+        streams = hasattr(request, "scope")
         pieces = stream_from_thread(lambda: export(selection)) if streams else export(selection)
         headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
         return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)

@@ -212,7 +212,6 @@ class OneHopHandler(ASGIHandler):
         request_started.send(sender=type(self), scope=scope)
         request, refusal = self.create_request(scope, body)
         response: Any = refusal if request is None else self.get_response(request)
-        response._handler_class = type(self)
         if not response.streaming:
             response.close()
         close_old_connections()  # explicitly, as signal handlers may be absent: the thread is reused

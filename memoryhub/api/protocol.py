@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Final
 
 import h11
-from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
+from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from memoryhub.api.problems import PROBLEM_JSON, problem, send_problem

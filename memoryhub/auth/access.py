@@ -56,12 +56,12 @@ class Tenant:
 
     @property
     def readable_actor_ids(self) -> list[UUID]:
-        """Return the actors whose memories a search may read in full: this one and the agent's own (SPEC M2)."""
+        """Return the actors that a search may read in full: this one and the agent's own (SPEC M2)."""
         return list(dict.fromkeys([self.actor_id, actor_id(self.agent_id)]))
 
     @cached_property
     def agent_ids(self) -> list[str]:
-        """Return all agents, whose shared memories a search may read; cached for the searches of one call."""
+        """Return all agents, as a search may read their shared memories; cached for the searches of one call."""
         return AGENT_IDS.rows(Q())
 
 
@@ -113,7 +113,7 @@ def ensure_actor(agent: Agent, user_id: str) -> Actor:
 
 
 def lock_actor(actor_id: UUID) -> None:
-    """Lock an actor against erasure until the transaction ends; raises UnknownRow if it is gone.
+    """Lock an actor against erasure until the transaction ends; raises UnknownRow if it was erased.
 
     Every write takes this lock first. Otherwise a writer would lock its rows and then, for the foreign key, the actor,
     while an erasure locks the actor and then the rows: a deadlock.
@@ -128,7 +128,7 @@ def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
     The only look-up by a bare id besides `resolve_many`: it filters by the key's agents and user. `rows` is a model or
-    a queryset; a row whose id is another actor's is known by its `client_id`.
+    a queryset; a row with an id that another actor has is known by its `client_id`.
     """
     model, visible = rows.model if isinstance(rows, models.QuerySet) else rows, _visible_to(principal)
     for name in ("pk", "client_id") if hasattr(model, "client_id") else ("pk",):

@@ -125,7 +125,7 @@ def vacuum_tables(names: Iterable[str]) -> None:
 
 
 def actor_models() -> Iterator[type[models.Model]]:
-    """Return every model whose rows belong to an actor, by the app registry; views have no rows of their own."""
+    """Return every model with rows of actors, by the app registry; views have no rows."""
     for model in apps.get_models():
         if model._meta.managed and any(field.attname == "actor_id" for field in model._meta.concrete_fields):
             yield model

@@ -13,8 +13,9 @@ from threading import Lock
 from typing import Any, Final
 
 from allauth.account.adapter import DefaultAccountAdapter
-from allauth.account.internal.flows.login import get_authentication_records, perform_login, record_authentication
-from allauth.account.models import Login
+from allauth.account.authentication import get_authentication_records
+from allauth.account.internal.flows.login import record_authentication
+from allauth.account.utils import perform_login
 from axes.handlers.database import AxesDatabaseHandler
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
@@ -78,7 +79,7 @@ class AccountAdapter(DefaultAccountAdapter):
 def log_in(request: HttpRequest, person: User, *, method: str, next_url: str | None) -> HttpResponse:
     """Log in an authenticated user, or redirect to the second factor first."""
     record_authentication(request, person, method)
-    answer: HttpResponse = perform_login(request, Login(user=person, redirect_url=next_url))
+    answer: HttpResponse = perform_login(request, person, redirect_url=next_url)
     return answer
 
 

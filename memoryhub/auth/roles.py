@@ -1,4 +1,4 @@
-"""Roles of the admin's users, and the rules that prevent privilege escalation: nobody grants rights they lack.
+"""Roles of the admin's users, and the rules that prevent privilege escalation: users grant only rights that they have.
 
 The table decides: after every `migrate` each role's group has exactly its permissions, so those that a later release
 adds are granted automatically. For other permissions, create a group of another name.
@@ -104,7 +104,7 @@ def apply_roles(
 
 
 def roles_out_of_sync() -> list[str]:
-    """Return the roles whose group is missing or differs from the table."""
+    """Return the roles with a group that is missing or differs from the table."""
     permissions = list(Permission.objects.values_list("pk", "content_type__app_label", "codename"))
     different = []
     for role in ROLES:

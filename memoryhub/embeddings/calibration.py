@@ -33,19 +33,19 @@ COLUMNS: Final[dict[str, Columns]] = {SPACED: (0, 1), UNSPACED: (2, 3)}
 UNMEASURED: Final = SpaceBounds(0.35, 0.8, 0.3)
 """Until the provider could be asked."""
 UNRELATED_QUANTILE: Final = 0.99
-"""The share of unrelated pairs that lie below a space's low bound."""
+"""The share of unrelated pairs below a space's low bound."""
 MAX_WEIGHT: Final = 0.3
 MAX_COSINE_LOW: Final = 0.98
 MIN_COSINE_RANGE: Final = 0.01
 """Keeps low below high, whatever a model answers."""
 MIN_TEXTS: Final = 50
-"""Of fewer stored texts the median says too little."""
+"""With fewer stored texts the median is unreliable."""
 
 
 def measure(probes: Vectors, stored: Mapping[str, Vectors] | None = None) -> Measures:
     """Return the bounds of each script from the probes' unit vectors, in the order of PROBE_TEXTS.
 
-    Low is what 99 of 100 unrelated sentences stay under, of the script alone and beside the other one; high is halfway
+    Low is what 99 of 100 unrelated sentences stay under, alone and across scripts; high is halfway
     from the median paraphrase to the text itself. The weight falls with the share of paraphrases that do not
     rise above low, and is 0 where they are half. `stored` are unit vectors of texts by script: a cosine that half
     of all pairs reach is noise as well, though a flood of like texts carries low no further than halfway to high.

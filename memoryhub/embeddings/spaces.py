@@ -1,6 +1,6 @@
 """Embedding spaces, the vectors in them, and the cache of query vectors (SPEC A5).
 
-A space is a (provider, model, dimension). Searches read the active one; writes go to the active one
+A space is a (provider, model, dimension). Searches read the active one; writes are stored in the active one
 and to one that is being filled. A local provider embeds at once; a remote one in the background, so
 that no request waits for the network. Until then a text is found by words.
 
@@ -127,7 +127,7 @@ def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace
 def calibrate(space: EmbeddingSpace) -> None:
     """Measure how the space's cosines are to be read, and keep it with the space; network where it is remote.
 
-    A provider whose bounds were tuned is not asked. Raises ProviderError.
+    A provider with tuned bounds is not asked. Raises ProviderError.
     """
     tuned = provider_of(space).bounds
     if tuned is not None:
@@ -223,8 +223,8 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
 def text_query(text: str, *, turns: Iterable[tuple[str, str]] | None = None, payer: Payer = NOBODY) -> SearchQuery:
     """Return the query for a search or a message; without the embedder it has words only and is `degraded`.
 
-    `turns` are those before a message to an assistant, newest first as (role, text): one that says little by itself is
-    about them. None: somebody searches. The payer's own texts tell which words say little there.
+    `turns` are those before a message to an assistant, newest first as (role, text): one with little content is
+    about them. None: a person's search. The payer's texts show which words are uninformative there.
     """
     space = active_space()
     vector = embed_query(space, text, payer=payer)
@@ -252,7 +252,7 @@ def index_entries(
 ) -> list[IndexEntry]:
     """Analyse texts, and embed them where the provider is local; no network.
 
-    `words` are the texts by whose words each is found, where that is more than the text itself says.
+    `words` are the texts that index each by their words, where these differ from the text itself.
     """
     columns: dict[int, Sequence[None] | Vectors] = {}
     for space in spaces:
@@ -310,8 +310,8 @@ def store_vectors(
 ) -> int:
     """Store the vectors of rows and return how many were given.
 
-    A vector is stored only beside the text it was made of: whoever edited the text while the provider
-    was asked has made the row wait again.
+    A vector is stored only with the text it was made of: an edit while the provider was asked makes the row wait
+    again.
     """
     owner: Any = model._meta.get_field(model.owner_field)
     statement = STORE_VECTORS.format(

@@ -1,6 +1,6 @@
 """Rules of attempts, retries and schedules: pure, without Django or a clock.
 
-Attempts are counted when a job is claimed, before any work. An attempt is excused afterwards if its error says that a
+Attempts are counted when a job is claimed, before any work. An attempt is excused afterwards if its error means that a
 retry helps (a busy provider, a stopping worker). The others, by bugs, deadlines and lost workers, count: MAX_ATTEMPTS
 of them end the job.
 """
@@ -60,7 +60,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Next state of a job whose attempt failed; `pause_seconds` until it may be tried again."""
+    """Next state of a job after a failed attempt; `pause_seconds` until it may be tried again."""
 
     state: State
     pause_seconds: float = 0.0
@@ -73,7 +73,7 @@ def pause_seconds(attempts: int) -> float:
 
 
 def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None, did_a_part: bool = False) -> Outcome:
-    """Return the outcome of an error that says a retry helps; `at_least_seconds` is the provider's `Retry-After`.
+    """Return the outcome of an error that a retry may solve; `at_least_seconds` is the provider's `Retry-After`.
 
     If the attempt `did_a_part` of its work, the next begins at once.
     """
@@ -145,7 +145,7 @@ class Firing:
 def next_firing(schedule: Recurrence, *, next_at: datetime, now: datetime) -> Firing:
     """Decide whether a schedule is due. Missed times are made up for once, not once each.
 
-    After the clock was set back, `next_at` may be further away than the schedule's longest gap; it is computed anew
+    After the clock was set back, `next_at` may be further away than the schedule's longest gap; it is computed again
     then, and nothing is due.
     """
     is_due = next_at <= now

@@ -1,7 +1,7 @@
 """The worker processes: one django-q2 cluster whose sentinel gives each of its workers one job at a time.
 
 In django-q2 1.11 workers share a queue: one that is killed while idle keeps the queue's lock, and its cluster gets no
-more jobs, yet looks alive. So each worker here has queues of its own, which are dropped with it, and the sentinel also
+more jobs, yet looks alive. So each worker here has its queues, which are dropped with it, and the sentinel also
 fetches jobs and reads results, for which django-q2 has two more processes. A worker must answer each job or ping in
 time, or it is replaced.
 

@@ -76,7 +76,7 @@ class Stop(Enum):
 
 @dataclass(slots=True)
 class Draft:
-    """The parts of an answer as they were read; None where the provider has not said.
+    """The parts of an answer as they were read; None where the provider did not report them.
 
     `blocks` are texts, thoughts and calls of tools by their numbers; the arguments of a call are JSON in `arguments`.
     """
@@ -243,7 +243,7 @@ def vendor_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_strict(shape: Any) -> bool:
-    """Tell whether every object requires all of its properties, which OpenAI's strict mode asks for."""
+    """Return whether every object requires all of its properties, which OpenAI's strict mode asks for."""
     if isinstance(shape, list):
         return all(map(is_strict, shape))
     if not isinstance(shape, dict):

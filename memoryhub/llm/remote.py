@@ -360,7 +360,7 @@ async def _in_time(seconds: float, awaited: Awaitable[Result]) -> Result:
 
 
 def run(answer: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in this thread, in a loop of its own.
+    """Run a coroutine in this thread, in a new loop.
 
     Not `asyncio.run`: at its end that waits for the resolver's thread, however long a name takes to be found.
     """

@@ -43,7 +43,7 @@ Content = str | Sequence[Mapping[str, Any]]
 class ChatMessage:
     """One turn. There is no system role here: a system prompt is a field of the request.
 
-    `more` are fields beside the two, which OpenAI's form has for tools: `tool_calls`, or `tool_call_id`.
+    `more` are fields besides the two, which OpenAI's form has for tools: `tool_calls`, or `tool_call_id`.
     """
 
     role: Literal["user", "assistant", "tool"]

@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 
 class SupervisorError(Exception):
-    """memoryhub cannot run; the message says why and what to do."""
+    """memoryhub cannot run; the message has the reason and the remedy."""
 
 
 class StopRequested(Exception):

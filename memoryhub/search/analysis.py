@@ -76,12 +76,12 @@ def _as_ranges(codes: list[int]) -> str:
 
 
 _MARKS: Final = _as_ranges(_MARK_CODES)
-_HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
+HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
 KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
 HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANGUL: Final = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3"
 _SOUTH_EAST: Final = "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
-UNSPACED: Final = _HIRAGANA + KATAKANA + HAN + _HANGUL + _SOUTH_EAST
+UNSPACED: Final = HIRAGANA + KATAKANA + HAN + _HANGUL + _SOUTH_EAST
 
 _LONG_MARK_RUN: Final = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
 _LONG_RUN_OF_NON_WORD: Final = re.compile(r"\W{31}")
@@ -98,7 +98,7 @@ _NUMBER_BEFORE_COUNTER: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}]
 _NUMBER_AFTER_PREFIX: Final = re.compile(f"([{UNSPACED}])(\\d+)")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
-_IS_HIRAGANA: Final = re.compile(f"[{_HIRAGANA}]+")
+_IS_HIRAGANA: Final = re.compile(f"[{HIRAGANA}]+")
 _IS_HANGUL_OR_HAN: Final = re.compile(f"[{HAN}{_HANGUL}]+")
 
 _stemmers = threading.local()

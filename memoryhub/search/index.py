@@ -9,7 +9,7 @@ counts the frequent terms of each actor (`bm25.Frequencies`). Counts are approxi
 commit and the response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a
 logarithm, hardly changes. Each query reads the current counts.
 
-To rebuild the counts, empty the table and `record` every text; meanwhile searches take unknown terms for rare ones.
+To rebuild the counts, empty the table and `record` every text; until then, searches take unknown terms for rare ones.
 """
 
 from collections import Counter
@@ -88,7 +88,7 @@ ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.document
 
 MIN_TENANTS: Final = 20
 """Agents, and users, that must have a term before its count influences the searches of others: one key cannot make up
-both, unless it may read all of them. Each bit that is set stands for one at least."""
+both, unless it may read all of them. Each bit that is set counts as at least one."""
 
 # Powers of two: scores must not show whether another tenant has a word, nor that it wrote one more text.
 COUNTS: Final = """

@@ -1,6 +1,6 @@
 """Maintenance of the search index: rebuild words after a change of the analysis, and count frequent terms of actors.
 
-Index rows hold the version of the analysis, by which an interrupted rebuild continues. Searches work meanwhile; texts
+Index rows hold the version of the analysis, by which an interrupted rebuild continues. Searches still work; texts
 not yet rebuilt match by fewer terms or lower weights.
 """
 
@@ -87,7 +87,7 @@ def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
 
 
 def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
-    """Store the rows' words and return their terms; rows written meanwhile keep theirs."""
+    """Store the rows' words and return their terms; rows that were written since keep theirs."""
     owners = [getattr(row, model.owner_field) for row in rows]
     terms = [analyse(model.indexed_text(owner)) for owner in owners]
     statement = STORE_WORDS.format(
@@ -108,7 +108,7 @@ def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
 
 
 def _lock_changed_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
-    """Lock and reload the owners whose fields differ from those of their rows; return them by key.
+    """Lock and reload the owners with fields that differ from those of their rows; return them by key.
 
     Locked before index rows and in the order of keys, like every change of an owner: against deadlocks, and against
     overwriting later values.

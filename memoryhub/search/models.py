@@ -162,7 +162,7 @@ class SearchIndexRow(models.Model):
     """Index row of one text in one space: its vector, once embedded, and its terms.
 
     In tables without texts, which makes scans faster. Each app derives its own with a foreign key to the owner, named
-    by `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
+    by `owner_field`, and the primary key (actor, space, owner); its index also finds an actor's rows.
     """
 
     owner_field: ClassVar[str]
@@ -186,7 +186,7 @@ class SearchIndexRow(models.Model):
 
     @classmethod
     def counted(cls) -> models.Q:
-        """Return the condition for texts whose terms are counted: trusted ones, in force."""
+        """Return the condition for texts with counted terms: trusted ones, in force."""
         return models.Q()
 
     @property

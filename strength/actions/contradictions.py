@@ -255,7 +255,7 @@ def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:
 
 
 def _last_said_at(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
-    """Return when each memory was last said, by its source messages.
+    """Return the time of each memory's latest source message.
 
     For active memories only trusted messages count: others must not prevent its end. A message's time is set
     by its client, so it is capped at the time when it became a source, and at now.

@@ -57,7 +57,7 @@ from strength.domain.memories import (
 )
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import ChangeReason
-from strength.models import Memory, MemoryHistory, Revision
+from strength.models import Memory, MemoryRevision
 from strength.models.locks import lock_shared
 
 EDITABLE = frozenset(CURATED_FIELDS) - {"status", "locked"}
@@ -170,7 +170,7 @@ def _reactivates_on_use(memory: Memory, now: datetime) -> bool:
 
 
 def restore_revision(
-    *, memory: Memory, revision: Revision, expected_version: int | None, by: Principal, reason: str, now: datetime
+    *, memory: Memory, revision: MemoryRevision, expected_version: int | None, by: Principal, reason: str, now: datetime
 ) -> Memory:
     if revision.memory_id != memory.pk:
         raise UnknownRow(format_lazy(_("No revision {id} of this memory."), id=revision.pk))
@@ -238,7 +238,7 @@ def _change(
 
 def reactivated_strength(memory: Memory) -> float:
     """Return the strength after reactivation: the policy's if a sleep archived the memory."""
-    archived = MemoryHistory.objects.filter(
+    archived = MemoryRevision.objects.filter(
         actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
     ).order_by("-number")
     latest = archived.values_list("verb", "reason").first()

@@ -22,7 +22,7 @@ from strength.models import Memory, MemoryIndex, SleepState
 from strength.sql import QUERIES, run_query
 
 MAX_CANDIDATES: Final = 8
-"""Most relevant memories whose words are compared."""
+"""Most relevant memories to compare by words."""
 
 # Two texts below both floors have too little in common.
 WORD_FLOOR: Final = 0.3
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class DuplicateQuery:
-    """A text whose duplicates are searched for in its namespace."""
+    """A text to search for duplicates of, in its namespace."""
 
     text: str
     namespace: str
@@ -61,7 +61,7 @@ def near_duplicates(
     now: datetime,
     statuses: Sequence[Status],
 ) -> list[list[tuple[Memory, float]]]:
-    """Return for each text the valid memories that say the same, with likenesses, the nearest first.
+    """Return for each text the valid memories with the same content, with likenesses, the nearest first.
 
     Calls no provider.
     """

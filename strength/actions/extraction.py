@@ -196,7 +196,7 @@ def extract(
 ) -> Counter[Outcome]:
     """Extract memories from an actor's unread messages, those of the session `first` before the others.
 
-    Each slice is written in a `step`, a transaction of its own. Where `may_go_on` says no, a job is enqueued for the
+    Each slice is written in a `step`, a transaction of its own. Once `may_go_on` is false, a job is enqueued for the
     rest. Network. Raises ProviderError.
     """
     actor, total = run.actor, Counter[Outcome]()
@@ -259,7 +259,7 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
-    """Move the cursors; False where one has moved meanwhile. A backfill returns to the message `skipped`."""
+    """Move the cursors; False where one has moved since. A backfill returns to the message `skipped`."""
     strategies = [strategy.value for strategy in span.strategies]
     keys = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
     run_query(QUERIES["ensure_cursors"], keys)

@@ -1,7 +1,7 @@
 """Import memories as any client would write them, and export them as CSV, JSON Lines and notes (SPEC M12, W1).
 
-Tombstones, trust and policies hold for imports. `import` reads notes back with what was edited in them. A note whose
-file was edited since the last export is left as it is, so that no edit is lost before it was imported.
+Tombstones, trust and policies hold for imports. `import` reads notes back with what was edited in them. A note that
+was edited since the last export is left as it is, so that no edit is lost before it was imported.
 """
 
 import csv
@@ -69,7 +69,7 @@ EDIT_REASON: Final = "Edited in a Markdown file."
 
 
 def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
-    """Write memories whose text is not stored yet, and apply the edits of those that were exported from here.
+    """Write memories with texts that are not stored yet, and apply the edits of those that were exported from here.
 
     Existing memories are not reinforced. Raises CannotImport where several users would be merged into one.
     """
@@ -188,7 +188,7 @@ def _new_memory(memory: ImportedMemory, context: ImportContext) -> NewMemory:
 def undo_memories(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete imported memories and undo their edits, except what a person edited since; return the number left.
 
-    Leaves no tombstones: nobody rejected the texts, and a later import may write them again.
+    Leaves no tombstones: the texts were not rejected, and a later import may write them again.
     """
     lock_shared(actor.pk)
     edits = {row.row_id: row.details["version"] for row in rows if row.details}

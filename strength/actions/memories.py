@@ -185,7 +185,7 @@ def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now
 
 
 def _insert_or_find(draft: Memory) -> Memory | None:
-    """Insert the draft and return None, or return the memory that got its text meanwhile, locked."""
+    """Insert the draft and return None, or return the memory that got its text since, locked."""
     try:
         with transaction.atomic():
             draft.save(force_insert=True)

@@ -1,4 +1,4 @@
-"""Merge two memories that say the same, keeping both provenances; propose, dismiss and undo merges (SPEC S5, S6)."""
+"""Merge two memories with the same content and their provenances; propose, dismiss, undo merges (SPEC S5, S6)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from strength.actions.duplicates import SAME_SCOPE, Pair, text_likeness
 from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change, undo_revision
 from strength.actions.tombstones import find_tombstone
 from strength.actions.usage import write_numbers
-from strength.domain.memories import Status, WrongState
+from strength.domain.memories import Status, WrongState, merged_tags
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, merged_numbers
 from strength.domain.strength import NO_DECAY, strength_now
@@ -79,7 +79,7 @@ def _absorb(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> d
     undo["perspectives"] = _join_perspectives(kept, absorbed)
     undo["new_tags"] = [tag for tag in absorbed.tags if tag not in kept.tags]
     undo["new_learnings"] = [name for name in absorbed.learnings if name not in kept.learnings]
-    kept.tags = list(dict.fromkeys([*kept.tags, *absorbed.tags]))
+    kept.tags = merged_tags(kept.tags, absorbed.tags)
     kept.learnings = {**absorbed.learnings, **kept.learnings}
     return undo
 
@@ -90,7 +90,7 @@ def _swap_sides(proposal: Merge) -> None:
 
 
 def _update_other_proposals(kept: Memory, absorbed: Memory, now: datetime) -> None:
-    """Keep other open proposals about the kept memory, whose text did not change; withdraw the absorbed one's."""
+    """Keep other open proposals about the kept memory, as its text did not change; withdraw the absorbed one's."""
     others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
     others.filter(kept=kept).update(kept_version=kept.version)
     others.filter(absorbed=kept).update(absorbed_version=kept.version)

@@ -35,18 +35,9 @@ from strength.domain.memories import (
 )
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
-from strength.models import (
-    Memory,
-    MemoryChange,
-    MemoryHistory,
-    MemoryNumbers,
-    MemoryRevision,
-    Revision,
-    SleepRun,
-    StrengthPoint,
-)
+from strength.models import Memory, MemoryChange, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
 from strength.models.locks import lock_shared, update_fading
-from strength.sql import QUERIES, execute_all, run_query
+from strength.sql import QUERIES, run_query
 
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
@@ -116,9 +107,6 @@ def store_change(
     check_reach(before, by)
     if before.get("valid_from") or before.get("valid_to"):  # its validity may have begun or ended since the last sleep
         update_fading(memory.actor_id, [memory.pk], now=now)
-    if memory.archived_why:
-        write_archivings(memory.actor_id, [memory.pk])
-        memory.archived_why = ""
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets(memory)
@@ -142,11 +130,6 @@ def takes_away(before: Mapping[str, Any], memory: Memory) -> bool:
     has_left = before["status"] in LISTED and memory.status not in LISTED
     has_ended = memory.valid_to is not None and before["valid_to"] != memory.valid_to.isoformat()
     return has_left or has_ended or before["content"] != memory.content
-
-
-def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    """Write the revisions of the sleeps that archived locked memories, before these change."""
-    execute_all(QUERIES["write_archivings"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
 
 
 def store_creations(created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime) -> None:
@@ -186,7 +169,7 @@ def new_revision(
 
 
 def last_verb(memory: Memory) -> str | None:
-    history = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    history = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
     return history.values_list("verb", flat=True).first()
 
 
@@ -223,7 +206,7 @@ def raise_if_duplicate(refusal: DomainError) -> Iterator[None]:
         raise refusal from error
 
 
-def undo_revision(*, revision: Revision, by: Principal, reason: str, now: datetime) -> Memory:
+def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> Memory:
     """Undo a memory's latest revision: its values, trust, tombstones and strength, and what it superseded.
 
     What it superseded stays where it was changed since. Leaves a revision too. Raises ChangedSince for one that is not
@@ -252,11 +235,11 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
         return memory
 
 
-def _superseded(revision: Revision) -> list[UUID]:
+def _superseded(revision: MemoryRevision) -> list[UUID]:
     return [UUID(key) for key in revision.beside.get(SUPERSEDES, ())]
 
 
-def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, now: datetime) -> None:
+def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: str, now: datetime) -> None:
     before, values = snapshot(memory), parsed_dates(revision.changed_before)
     if TRUST in revision.beside:  # older revisions, without `beside`, have curated values only
         values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}

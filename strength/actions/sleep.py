@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
@@ -27,13 +26,11 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.db.copy import copy_models
 from memoryhub.db.prepared import PreparedQuery
-from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import PolicyError
 from strength.actions.duplicates import Pair, duplicate_pairs, memories_to_compare
 from strength.actions.merges import record_pairs
-from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MAX_PER_LEVEL, max_profile_memories
 from strength.actions.usage import write_numbers
 from strength.domain.memories import PROFILE_KINDS
@@ -58,12 +55,8 @@ COMPARISON_INCOMPLETE: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
 )
 
-BEGIN_STEP: Final = """
-SET LOCAL synchronous_commit = off;
-SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
-"""
-"""Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated. Earlier changes of the
-transaction are written to the feed first, whose position shows whether an actor's memories must be counted again."""
+BEGIN_STEP: Final = "SET LOCAL synchronous_commit = off"
+"""Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated."""
 
 LOCKED_STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
 LATEST_RUNS: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
@@ -114,7 +107,7 @@ def sleep(
 
     Continues an interrupted run; returns a run that ended after `request.now` unchanged, as that served the same
     request. Compares at most `max_compared` memories for near-duplicates, and none once `may_go_on` is false; `errors`
-    tells when some are left to the next run. Each batch is written inside a `step`, its own transaction. Raises
+    reports when some are left to the next run. Each batch is written inside a `step`, its own transaction. Raises
     UnknownRow if the actor is gone.
     """
     remaining, run = max_compared, None
@@ -171,13 +164,13 @@ def advance(
     they are. With `is_alone`, for one actor, it waits and raises instead, and archives the next batch of an interrupted
     run or of the one that the caller has `begun`.
     """
-    execute_all(BEGIN_STEP, {})
+    run_query(BEGIN_STEP)
     if is_alone:
         lock_exclusive(actors[0].id)
     states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
     reusable = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
     runs = {run.actor_id: run for run in LATEST_RUNS.rows(Q(reusable, actor_id__in=[*states]))}
-    new, continued, template = [], [], _run_template(request)
+    new, continued = [], []
     for actor in (actor for actor in actors if actor.id in states):
         run, state = runs.get(actor.id), states[actor.id]
         if run is not None:
@@ -187,7 +180,7 @@ def advance(
             continue
         with nullcontext() if is_alone else suppress(PolicyError):
             policy = effective_policy(StrengthPolicy, actor.agent, actor)
-            new.append(Night(actor, policy, state, _new_run(template, actor, state, policy)))
+            new.append(Night(actor, policy, state, _new_run(request, actor, state, policy)))
     if new:
         _move_clocks(new, request.now)
     if nights := [*continued, *new]:
@@ -195,23 +188,20 @@ def advance(
     return {**runs, **{night.actor.id: night.run for night in nights}}
 
 
-def _run_template(request: SleepRequest) -> SleepRun:
+def _new_run(request: SleepRequest, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
     return SleepRun(
+        actor=actor,
         group=request.group,
         trigger=request.trigger,
         now=request.now,
+        policy=policy.overrides,
+        tasks_completed=state.tasks_completed,
+        compared_since=state.compared_until,
         who_kind=request.by.kind,
         who_id=request.by.id,
         who_name=request.by.name[:150],
         started_at=timezone.now(),
     )
-
-
-def _new_run(template: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
-    run = copy(template)  # takes a tenth of the constructor's time
-    run.pk, run.actor, run.policy = new_id(), actor, policy.overrides
-    run.tasks_completed, run.compared_since = state.tasks_completed, state.compared_until
-    return run
 
 
 def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
@@ -273,7 +263,7 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
 
 
 def update_fading_by_validity(actor_ids: Sequence[UUID], now: datetime) -> None:
-    """Start or stop the decay of memories whose validity has begun or ended since the last sleep."""
+    """Start or stop the decay of memories that became valid or ended since the last sleep."""
     rows = run_query(SLEEP_QUERIES["validity_changes"], {"actor_ids": list(actor_ids), "now": now})
     if rows:
         update_fading({actor_id for actor_id, _id in rows}, [memory_id for _actor_id, memory_id in rows], now=now)
@@ -290,11 +280,11 @@ def _archive_step(nights: Sequence[Night]) -> None:
         if night.run._state.adding:
             night.run.decayed_count = decayed
     due = run_query(SLEEP_QUERIES["find_due"], due_values([(night.actor, night.policy) for night in nights], now))
-    remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due[0][0], ChangeReason.WEAK)
+    remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due, ChangeReason.WEAK)
     if remaining > 0 and (over := [night for night in nights if night.excess]):
         excesses = {"actor_ids": [night.actor.id for night in over], "excesses": [night.excess for night in over]}
         found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "limit": remaining})
-        remaining -= _archive(by_actor, found[0][0], ChangeReason.OVER_LIMIT)
+        remaining -= _archive(by_actor, found, ChangeReason.OVER_LIMIT)
     if remaining > 0:
         _compare_or_end(nights)
     copy_models([night.run for night in nights if night.run._state.adding])
@@ -302,18 +292,27 @@ def _archive_step(nights: Sequence[Night]) -> None:
         run.save()
 
 
-def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, reason: ChangeReason) -> int:
-    """Archive memories, given as an array literal, and count them in the runs; return how many."""
-    if memory_ids is None:
+def _archive(nights: Mapping[UUID, Night], rows: Sequence[tuple[UUID]], reason: ChangeReason) -> int:
+    """Archive memories, given as rows of ids, each with a revision; count them in the runs, and return how many."""
+    if not rows:
         return 0
-    now = next(iter(nights.values())).run.now
-    values = {"actor_ids": [*nights], "memory_ids": memory_ids, "now": now, "lock": FEED_LOCK}
-    rows = run_query(SLEEP_QUERIES["archive"], {**values, "reason": reason, "expired": ChangeReason.EXPIRED})
-    for actor_id, count, faded in rows:
+    run = next(iter(nights.values())).run
+    values = {
+        "actor_ids": [*nights],
+        "memory_ids": [memory_id for (memory_id,) in rows],
+        "reason": reason,
+        "expired": ChangeReason.EXPIRED,
+        "who_kind": run.who_kind,
+        "who_id": run.who_id,
+        "who_name": run.who_name,
+        "now": run.now,
+    }
+    counts = run_query(SLEEP_QUERIES["archive"], values)
+    for actor_id, count, faded in counts:
         nights[actor_id].run.archived_count += count
         nights[actor_id].fading -= faded
-    forget_searches(actor_id for actor_id, _count, _faded in rows)
-    return sum(count for _actor_id, count, _faded in rows)
+    forget_searches(actor_id for actor_id, _count, _faded in counts)
+    return sum(count for _actor_id, count, _faded in counts)
 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
@@ -344,7 +343,7 @@ def _store_comparison(
     run: SleepRun, compared: SleepState, batch: list[Memory], pairs: list[Pair], *, is_last: bool, continues: bool
 ) -> SleepRun:
     """Store a batch's pairs, unless another process has moved on from `compared`; end the run unless it `continues`."""
-    execute_all(BEGIN_STEP, {})
+    run_query(BEGIN_STEP)
     lock_exclusive(run.actor_id)
     run = SleepRun.objects.select_related("actor__agent").get(pk=run.pk, actor_id=run.actor_id)
     state = SleepState.of(run.actor_id)

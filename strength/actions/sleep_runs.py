@@ -20,7 +20,6 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from strength.actions.duplicates import duplicate_pairs, memories_to_compare
 from strength.actions.merges import CannotMerge, record_pairs, undo_merge
-from strength.actions.revisions import write_archivings
 from strength.actions.sleep import (
     COMPARISON_INCOMPLETE,
     SleepRequest,
@@ -33,7 +32,7 @@ from strength.actions.sleep import (
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, ChangeReason, MergeState, RunState
-from strength.models import Memory, MemoryHistory, MemoryNumbers, Merge, SleepRun, SleepState, Tombstone
+from strength.models import Memory, MemoryNumbers, MemoryRevision, Merge, SleepRun, SleepState, Tombstone
 from strength.models.locks import lock_exclusive
 from strength.models.sleep import recompute_marks
 from strength.sql import SLEEP_QUERIES, execute_all, run_query
@@ -121,8 +120,8 @@ def _change(kind: ChangeKind, memory_id: UUID, reason: ChangeReason, **more: Any
     return {"memory_id": str(memory_id), "change": kind.value, "why": reason.value, **more}
 
 
-def _archive_revisions(run: SleepRun) -> QuerySet[MemoryHistory]:
-    return MemoryHistory.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
+def _archive_revisions(run: SleepRun) -> QuerySet[MemoryRevision]:
+    return MemoryRevision.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
 
 
 def _archived_ids(run: SleepRun) -> set[UUID]:
@@ -364,7 +363,6 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
             if tombstone is not None and tombstone.created_at >= run.now:
                 refused.add(pk)
     memory_ids = sorted(unchanged - refused)
-    write_archivings(run.actor_id, memory_ids)
     values = {
         "actor_ids": [run.actor_id],
         "memory_ids": memory_ids,

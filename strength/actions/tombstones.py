@@ -198,7 +198,7 @@ def count_blocked_write(tombstone: Tombstone, *, now: datetime) -> None:
 
 
 MIN_SHARED_WEIGHT: Final = 0.6
-"""Minimum weighted share of a text's words in a message that says it; 1 for quotes."""
+"""Minimum weighted share of a text's words in a message that contains it; 1 for quotes."""
 
 MAX_SEARCHED: Final = 50
 

@@ -75,7 +75,7 @@ from strength.admin.memory_list import (
 from strength.admin.tombstones import tombstones_of, with_former_text
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
-from strength.models import Memory, MemoryHistory, Merge, Revision
+from strength.models import Memory, MemoryRevision, Merge
 from strength.models.memory import STRENGTH_OF_MEMORY
 
 PAGE_KEYS: Final = {**ROW_KEYS, "reject": "r"}
@@ -421,8 +421,8 @@ def _row_anchor(request: HttpRequest, key: object) -> str:
     return f"#row-{key}" if submitted_text(request, FROM_ROW) else ""
 
 
-def _requested_revision(request: HttpRequest, memory: Memory) -> Revision:
-    rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
+def _requested_revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
+    rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
     revision = rows.filter(number=submitted_number(request, "number") or 0).first()
     if revision is None:
         raise UnknownRow(_("There is no such revision."))

@@ -38,7 +38,7 @@ from strength.admin.labels import (
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, threshold_time
-from strength.models import Memory, MemoryHistory, MemorySource, Merge, Revision
+from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 REVISIONS_PAGE_SIZE: Final = 10
 MAX_POINTS: Final = 200
@@ -119,7 +119,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 
 
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    query = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
+    query = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
     before = submitted_number(request, "before")
     if before is not None:
         query = query.filter(number__lt=before)
@@ -198,7 +198,7 @@ def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
 
 def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     """Return time and cause of archivings, latest first, except those undone at once."""
-    history = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
+    history = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
     undone = history.filter(number=OuterRef("number") + 1, verb="undo")
     archived = history.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
     rows = archived.order_by("-number")[:MAX_MERGES]
@@ -409,7 +409,7 @@ CHOICE_FIELDS: Final = ("kind", "scope_level")
 """Fields with choices, shown by their labels."""
 
 
-def revision_changes(revision: Revision, deadline: float) -> list[dict[str, Any]]:
+def revision_changes(revision: MemoryRevision, deadline: float) -> list[dict[str, Any]]:
     """Return a revision's changes by field; texts are compared until the deadline."""
     before, after = revision.changed_before, revision.changed_after
     changes = []

@@ -48,7 +48,7 @@ from strength.actions.merges import dismiss_merge, is_unchanged, merge, reopen_m
 from strength.actions.review import open_merges
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABELS
 from strength.admin.memory_detail import may_read_memories
-from strength.domain.memories import Status, WrongState
+from strength.domain.memories import Status, WrongState, merged_tags
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, merged_numbers
 from strength.models import Memory, Merge
@@ -291,7 +291,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
                 kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy
             ),
             "sources": len(messages),
-            "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
+            "tags": merged_tags(kept.tags, absorbed.tags),
         },
     }
 

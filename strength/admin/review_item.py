@@ -33,7 +33,7 @@ REVIEWED_FIELDS: Final = (
     "namespace", "tags", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to", "learnings",
     "metadata", "strength",
 )  # fmt: skip
-"""With text, kind, channel and confidence, which have places of their own on the page."""
+"""With text, kind, channel and confidence, which the page shows elsewhere."""
 
 PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
@@ -103,7 +103,7 @@ def _merge_context(request: HttpRequest, item: Item) -> dict[str, Any] | None:
 
 
 def _values_with_approval(memory: Memory) -> list[tuple[Any, str]]:
-    """Return label and value of what an approval puts into force beside the text, where it is not the default."""
+    """Return label and value of what an approval puts into force besides the text, where it is not the default."""
     agent, defaults = memory.agent, effective_policy(StrengthPolicy, memory.agent, memory.actor)
     namespace = expand_namespace(
         default_namespace(Kind(memory.kind)), agent_id=memory.actor.agent_id, user_id=memory.actor.user_id

@@ -66,7 +66,7 @@ from strength.models import Memory, SleepRun
 
 MAX_ERRORS: Final = 50
 ACTORS_PER_REQUEST: Final = 10
-"""Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
+"""Actors whose memory sleeps while a page waits; an agent with more users continues page by page."""
 
 PREVIEW, SLEEP = "preview", "sleep"
 CURRENT_BATCH: Final = "sleep_round"
@@ -384,7 +384,7 @@ class SleepForm(OwnerForm):
 
 
 MAX_CHANGES_PER_KIND: Final = 20
-"""Changes of a kind on the first page; each kind has pages of its own."""
+"""Changes of a kind on the first page; each kind is paginated."""
 
 PAGE_SIZE: Final = 100
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})

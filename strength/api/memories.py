@@ -48,7 +48,7 @@ from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status
-from strength.models import Memory, MemoryHistory, MemoryQuerySet, MemorySource
+from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 from strength.models.memory import load_memories
 
 MAX_DIMENSIONS = 16_000
@@ -301,7 +301,7 @@ class CountOut(serializers.Serializer):
 
 class RevisionOut(ChangedByOut, serializers.ModelSerializer):
     class Meta:
-        model = MemoryHistory
+        model = MemoryRevision
         fields = ("id", "number", "verb", "by", "reason", "changed_before", "changed_after", "created_at")
 
 
@@ -449,7 +449,7 @@ class MemoryRevisions(MemoryView):
     def get(self, request: Request, memory_id: UUID) -> Response:
         """List a memory's revisions, newest first."""
         memory = self.memory(memory_id)
-        rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
+        rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
         return self.page(rows, RevisionOut, ordering=("-number",))
 
 
@@ -459,7 +459,7 @@ class MemoryRestore(MemoryView):
         """Restore the curated fields to their values after a revision."""
         values = self.validated(RestoreIn)
         memory = self.memory(memory_id)
-        revisions = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
+        revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
         revision = revisions.filter(pk=values["revision_id"]).first()
         if revision is None:
             raise UnknownRow(f"No revision {values['revision_id']} of this memory.")

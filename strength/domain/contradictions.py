@@ -46,7 +46,7 @@ REJECTING_STATES: Final = {KnownState.REJECTED: TombstoneReason.REJECTED, KnownS
 
 @dataclass(frozen=True)
 class KnownMemory:
-    """A statement that is or was remembered; last said at `said_at`, valid until `ended_at`.
+    """A statement that is or was remembered; last confirmed at `said_at`, valid until `ended_at`.
 
     `decided_at` is the time of a person's decision against it. `is_trusted`: its source is, or a person read it.
     """
@@ -201,7 +201,7 @@ MIN_PART_LENGTH: Final = 3
 
 _NON_SUBJECT_TERMS: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
 _NON_SUBJECT: Final = frozenset(_NON_SUBJECT_TERMS.split())
-"""Terms of the speaker and of liking, which paraphrases change."""
+"""Terms of the speaker and of preference, which paraphrases change."""
 
 _KATAKANA: Final = re.compile(f"{COMPOUND}(?!ユーザ)[\u30a1-\u30fa\u30fc]+")
 

@@ -27,7 +27,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Final
 
-from memoryhub.search.analysis import ENGLISH_STOP_WORDS, analyse, fold
+from memoryhub.search.analysis import ENGLISH_STOP_WORDS, HAN, HIRAGANA, KATAKANA, analyse, fold
 from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id
 
 DUPLICATE_THRESHOLD: Final = 0.92
@@ -70,18 +70,14 @@ _EMPHASIS: Final = re.compile(
 )
 _NEGATION: Final = re.compile(r"\b(?:not|no|never|hardly|cannot)\b|n['’]?t\b|ない|なく|なかった|ませ|ずに|ぬ\b")
 
-_HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
-_KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
-_HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-
 _INDIC: Final = "\u0900-\u0963\u0966-\u109f"
 """From Devanagari to Burmese: their vowel signs are no letters to `re`, and 「दिन」 is not 「दान」."""
 
 _SCAN: Final = re.compile(
     rf"(?P<number>(?:(?<![\w.])-)?\d+(?:[.:/-]\d+)*)(?:st|nd|rd|th)?"
-    rf"|(?P<hiragana>[{_HIRAGANA}]+)|(?P<katakana>[{_KATAKANA}]+)|(?P<han>[{_HAN}]+)"
-    rf"|(?P<word>[^\W\d_{_HIRAGANA}{_KATAKANA}{_HAN}](?:[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]|[{_INDIC}])*"
-    rf"(?:'[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]+)*[+#]*)|(?P<symbol>[$€£¥%<>≤≥→←])"
+    rf"|(?P<hiragana>[{HIRAGANA}]+)|(?P<katakana>[{KATAKANA}]+)|(?P<han>[{HAN}]+)"
+    rf"|(?P<word>[^\W\d_{HIRAGANA}{KATAKANA}{HAN}](?:[^\W_{HIRAGANA}{KATAKANA}{HAN}]|[{_INDIC}])*"
+    rf"(?:'[^\W_{HIRAGANA}{KATAKANA}{HAN}]+)*[+#]*)|(?P<symbol>[$€£¥%<>≤≥→←])"
 )
 _TOKEN: Final = re.compile(rf"(?:(?<![\w.])-)?\d+(?:[.:/-]\d+)*|(?<=\w)[+#]+|(?:[^\W\d_]|[{_INDIC}])+|[$€£¥%<>=≤≥→←]")
 
@@ -169,13 +165,13 @@ _JAPANESE_FILLERS: Final = frozenset(
 # Reporting verbs are ignored, unless negated.
 _REPORTED: Final = (
     "と(?:言|話し|述べ|語|思|伝え|答え|説明し|報告し)"
-    f"(?![{_HIRAGANA}]*(?:な[いかく]|ません|たい))[{_HIRAGANA}]*(?=$|[^\\w])"
+    f"(?![{HIRAGANA}]*(?:な[いかく]|ません|たい))[{HIRAGANA}]*(?=$|[^\\w])"
 )
 _REWRITES: Final = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         ("[’‘ʼ`´]", "'"),
-        (f"(?<=[{_HAN}])っ(?=[{_HAN}])", ""),
+        (f"(?<=[{HAN}])っ(?=[{HAN}])", ""),
         ("曜日", "曜"),
         (r"(?<=\d)[ヶケヵカか箇个]月", "箇月"),
         (r"(?<!\d)(\d++)時(\d++)分", r"\1:\2時"),
@@ -185,7 +181,7 @@ _REWRITES: Final = [
         (r"\bwould like\b", "want"),
         (r"\b(has|have|had) got\b", r"\1"),
         (r"\b(?:ha(?:s|ve|d)|needs?) to\b", "must"),
-        (f"(?<![{_HIRAGANA}])(?:わたし|ぼく)", "私"),
+        (f"(?<![{HIRAGANA}])(?:わたし|ぼく)", "私"),
         ("子ども", "子供"),
     )
 ]
@@ -194,10 +190,10 @@ _JAPANESE_MUST: Final = (
 )
 _JAPANESE_NOT: Final = (
     f"(?<!少)(?<!危)(?<!切)な(?:い|かっ|く)|ません|無い|無し|せず"
-    f"|(?<=[{_HAN}][かがさたなばまらわえけげせてねべめれじみり])ず|(?<!必)(?<=[{_HAN}])ず"
+    f"|(?<=[{HAN}][かがさたなばまらわえけげせてねべめれじみり])ず|(?<!必)(?<=[{HAN}])ず"
 )
 _JAPANESE_WANT: Final = (
-    f"(?<!だい)(?<!つめ)(?<![{_HIRAGANA}{_KATAKANA}]み)(?<![っ冷重眠])(?:たい(?!へん|てい|した)"
+    f"(?<!だい)(?<!つめ)(?<![{HIRAGANA}{KATAKANA}]み)(?<![っ冷重眠])(?:たい(?!へん|てい|した)"
     "|たがっ|たがる|たかった)|(?:ほし|欲し)い"
 )
 _JAPANESE_MARKS: Final = [
@@ -270,7 +266,7 @@ def fingerprint(text: str) -> Fingerprint:
 def wording_digest(text: str) -> bytes:
     """Return a hash of a text without case, width, space, punctuation and words of emphasis.
 
-    Stricter than `likeness`, for texts that nobody compares: tense and synonyms count. In a negated text emphasis
+    Stricter than `likeness`, for texts without a comparison: tense and synonyms count. In a negated text emphasis
     counts too, since "not really" is less than "not".
     """
     folded = fold(text)
@@ -470,7 +466,7 @@ def _count_order_breaks(one: list[_Key], other: list[_Key]) -> int:
 
 
 def _places(order: tuple[int, ...]) -> dict[_Key, _Place]:
-    """Return what precedes and follows each word; repeated words are told apart by what precedes them."""
+    """Return what precedes and follows each word; repeated words are distinguished by what precedes them."""
     counts = Counter(order)
     padded = zip((_EDGE, *order), order, (*order[1:], _EDGE), strict=False)
     return {

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -172,6 +172,10 @@ CURATED_FIELDS = (
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     keys = [key for key in CURATED_FIELDS if before.get(key) != after.get(key)]
     return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
+
+
+def merged_tags(kept: Iterable[str], absorbed: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*kept, *absorbed]))
 
 
 def restorable_values(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The written profile: the lines that a model wrote from a user's preferences and facts, and what may be shown of them.
 
 Pure. A line names the memories that it rests on, each with the digest of its text as it was read. It may only shorten
-and join: every word of substance, number and negation in it must stand in those memories, so that a model adds no claim
-of its own (ADR 39). A line that a person wrote may rest on none.
+and join: every word of substance, number and negation in it must be in those memories, so that a model adds no claims
+(ADR 39). A line that a person wrote may rest on none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ def parse_lines(data: Any, memories: Sequence[ProfileMemory]) -> list[Line]:
 def _restated(
     text: str, memories: Sequence[ProfileMemory], prints: Mapping[UUID, Fingerprint]
 ) -> Sequence[ProfileMemory]:
-    """Return the memories that a text restates; none if it says more than they do.
+    """Return the memories that a text restates; none if it has more than they do.
 
     Marks (numbers, negation, modality) must be the same: joined with others, a negation could change its object.
     """

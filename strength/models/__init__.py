@@ -12,12 +12,10 @@ from strength.models.memory import (
 from strength.models.profile import Profile, ProfileVersion
 from strength.models.revision import (
     MemoryChange,
-    MemoryHistory,
     MemoryRevision,
     Merge,
     ReviewHold,
     ReviewInstructions,
-    Revision,
     SavedView,
     Tombstone,
 )
@@ -28,7 +26,6 @@ __all__ = [
     "Facets",
     "Memory",
     "MemoryChange",
-    "MemoryHistory",
     "MemoryIndex",
     "MemoryNumbers",
     "MemoryQuerySet",
@@ -41,7 +38,6 @@ __all__ = [
     "ReflectionCursor",
     "ReviewHold",
     "ReviewInstructions",
-    "Revision",
     "SavedView",
     "SleepRun",
     "SleepState",

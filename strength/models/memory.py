@@ -107,16 +107,7 @@ class Memory(Facets, OwnedRow):
     )
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
-    archived_why = models.CharField(
-        max_length=32,
-        blank=True,
-        editable=False,
-        default="",
-        db_default="",
-        help_text="Why its latest change, a sleep at `updated_at`, archived it; not yet in a revision.",
-    )
-
-    not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})
+    not_exported: ClassVar = frozenset({"wording_digest"})
     untrusted_import_values: ClassVar[Mapping[str, Any]] = {
         "trust": Trust.UNTRUSTED,
         "status": Status.PENDING,
@@ -167,8 +158,6 @@ class Memory(Facets, OwnedRow):
                 condition=Q(status=Status.ACTIVE, kind__in=PROFILE_KINDS, pinned=False),
             ),
             models.Index(fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]),
-            # Finds the memories that a sleep archived, by its time.
-            models.Index(fields=["actor", "updated_at"], name="memory_of_sleep", condition=~Q(archived_why="")),
             # Partial indexes for validity that begins or ends; few memories have either.
             models.Index(fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)),
             models.Index(fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)),
@@ -198,9 +187,9 @@ class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
 
 
 class MemoryNumbers(OwnedRow):
-    """Strength and counters of a memory, changed by every use, in a narrow row of their own.
+    """Strength and counters of a memory, changed by every use, in a narrow row.
 
-    `strength` was right when the actor's clock (`SleepState`) stood at `mark`; what the clock has moved since, by the
+    `strength` was right when the actor's clock (`SleepState`) was at `mark`; what the clock has moved since, by the
     level, has decayed. No clock reaches the mark of a memory that does not fade. `due` orders the memories of a level
     by their strength: a night finds the weak by it. `taken` is what the sleep `slept_in` (a number of the actor's)
     took before the row was changed, for undo.
@@ -209,13 +198,6 @@ class MemoryNumbers(OwnedRow):
     """
 
     not_exported: ClassVar = frozenset({"mark", "slept_in", "taken"})
-    former_columns: ClassVar[Mapping[str, str | None]] = {
-        "last_decay_at": "began_at", "decayed_at_task": "began_task",
-        **dict.fromkeys(
-            ("before_decay_at", "before_faded", "before_strength", "before_task", "before_level", "faded", "slept_in",
-             "status", "pinned", "valid_from", "valid_to")
-        ),
-    }  # fmt: skip
 
     memory = OneToOneWithinActor(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -286,7 +268,7 @@ class MemoryNumbers(OwnedRow):
 
     @classmethod
     def export_columns(cls) -> Mapping[str, Any]:
-        """Return what exports hold instead of a column, for the clock of another installation stands elsewhere."""
+        """Return what exports hold instead of a column, as the clock of another installation differs."""
         return {"strength": STRENGTH_OF_NUMBERS}
 
     @classmethod
@@ -307,7 +289,6 @@ class PerspectiveStrength(OwnedRow):
     """A memory's strength from one perspective; without a row it is 0."""
 
     not_exported: ClassVar = frozenset({"mark"})
-    former_columns: ClassVar[Mapping[str, str | None]] = {"faded": None}
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "perspective")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)

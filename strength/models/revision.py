@@ -23,7 +23,7 @@ MAX_VIEW_QUERY_LENGTH = 2_000
 MAX_INSTRUCTIONS_LENGTH = 4_000
 
 
-class Revision(NumberedVersion):
+class MemoryRevision(NumberedVersion):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
     `after` holds all curated values, so that any single revision can be restored; `beside` the other values that the
@@ -43,39 +43,15 @@ class Revision(NumberedVersion):
     batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")
 
     class Meta(NumberedVersion.Meta):
-        abstract = True
-
-    def __str__(self) -> str:
-        return f"{self.verb} #{self.number}"
-
-
-class MemoryHistory(Revision):
-    """The revisions of memories, with those that a sleep's archiving has not written yet: read here, write there.
-
-    A sleep notes in the memory's row why it archived it; until the next change of the memory writes that down as a
-    revision, this view (migration 0014) computes it from the row and the run.
-    """
-
-    actor = models.ForeignKey(Actor, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
-    memory = models.ForeignKey(Memory, on_delete=models.DO_NOTHING, related_name="+")
-
-    class Meta(Revision.Meta):
-        managed = False
-        db_table = "strength_memoryhistory"
-
-
-class MemoryRevision(Revision):
-    """The revisions as they are written."""
-
-    exported_from = MemoryHistory
-
-    class Meta(Revision.Meta):
         constraints = [models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])]
         indexes = [
             # Finds the revisions of a sleep, by its time.
             models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
             models.Index(fields=["batch"], name="revision_of_batch", condition=Q(batch__isnull=False)),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} #{self.number}"
 
 
 class MemoryChange(models.Model):

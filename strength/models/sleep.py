@@ -1,6 +1,6 @@
 """Sleep state of actors, and sleep runs."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import ClassVar
 from uuid import UUID
@@ -30,14 +30,11 @@ class SleepState(OwnedRow):
 
     `clock` holds by level the logarithm of the cumulative decay at `clock_at` and `clock_task` tasks; `rates` is its
     change per day or, `by_task`, per task. `clock_before` is its value before the latest sleep, null once that was
-    undone. `thresholds` are those of the memories' levels. `active` counts the active memories at position `active_at`
-    of the actor's feed.
+    undone. `thresholds` are those of the memories' levels.
     """
 
-    not_exported: ClassVar = frozenset({"clock_before", "active", "active_at"})
-    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(
-        ("clock_of", "before_clock", "before_clock_at", "before_clock_task")
-    )
+    not_exported: ClassVar = frozenset({"clock_before"})
+    former_table: ClassVar = "strength_rhythm"
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="sleep_state")
     tasks_completed = models.PositiveIntegerField(default=0)
@@ -52,11 +49,6 @@ class SleepState(OwnedRow):
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
     compared_after = models.UUIDField(null=True)
-    active = models.PositiveIntegerField(null=True)
-    active_at = models.BigIntegerField(null=True)
-
-    class Meta:
-        db_table = "strength_rhythm"  # exports name their tables: older files stay readable
 
     def __str__(self) -> str:
         return str(self.actor_id)
@@ -102,7 +94,6 @@ class SleepRun(ActorRow):
     """
 
     not_exported: ClassVar = frozenset({"before"})
-    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("slept_count", "phase", "after", "compared_at"))
 
     number = models.PositiveIntegerField(null=True, help_text="Counted per actor; null for a preview.")
     group = models.UUIDField(null=True)

@@ -1,8 +1,6 @@
 """Tasks, reports of use, the history of strengths, and the cursors of extraction strategies."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -17,7 +15,7 @@ from strength.models.sleep import choices
 
 
 class TaskState(StrEnum):
-    """A task completes once; one whose function raised has failed, and reinforced nothing."""
+    """A task completes once; if its function raises, it has failed and reinforces nothing."""
 
     BEGUN = "begun"
     COMPLETED = "completed"
@@ -75,8 +73,6 @@ class StrengthPoint(OwnedRow):
     memory did not fade then, and in rows of former releases.
     """
 
-    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("faded", "began_at", "faded_before"))
-
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "day", "kind")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
@@ -100,8 +96,8 @@ class StrategyCursor(OwnedRow):
     """Position of a strategy in a session: read up to the message `read_until`; no row means nothing read.
 
     Between `passed_after` and `passed_until` messages were skipped, because the strategy was off or no model would
-    read them; a backfill goes back there. The session is a plain id, because `strength` must be able to live apart.
-    For the strategy `summary`, `memory_id` is the memory of the session's summary: where that is gone, a person has
+    read them; a backfill returns there. The session is a plain id, because `strength` must be able to live apart.
+    For the strategy `summary`, `memory_id` is the memory of the session's summary: without it, a person has
     deleted it.
     """
 

@@ -79,7 +79,7 @@ class UnusableFile(Exception):
 
 
 class EditedMeanwhile(Exception):
-    """A file changed while it was being replaced; the changed text is stored beside it."""
+    """A file changed while it was being replaced; the changed text is stored next to it."""
 
 
 class Folder:
@@ -278,7 +278,7 @@ def _note(manifest: Manifest, document: Document, digest: str) -> None:
 def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[FileReport]:
     """Write an actor's projects into `root`/projects and report each document.
 
-    A file that somebody changed since the last export is left as it is. Raises UnusableFile, BadManifest, ForeignTree.
+    A file that was edited since the last export is left as it is. Raises UnusableFile, BadManifest, ForeignTree.
     """
     reports: list[FileReport] = []
     with _open_tree(root, actor, make=True) as (tree, manifest):

@@ -71,7 +71,7 @@ def check_active(project: Project) -> None:
 
 
 def check_trusted(by: Principal) -> None:
-    """Raise Forbidden for an untrusted key, since the texts of projects go into prompts."""
+    """Raise Forbidden for an untrusted key, since the texts of projects enter prompts."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may add entries to a project, but not change its text."))
 
@@ -162,7 +162,7 @@ def locked_project(project: Project, expected_version: int | None = None) -> Pro
 
 
 def hold_project(project: Project) -> None:
-    """Lock a project against deletion until the transaction ends; raises UnknownRow where it is gone."""
+    """Lock a project against deletion until the transaction ends; raises UnknownRow where it was deleted."""
     lock_actor(project.actor_id)
     with connection.cursor() as cursor:
         cursor.execute(LOCK_PROJECT, [project.actor_id, project.pk])
@@ -270,7 +270,7 @@ def project_named(*, actor_id: UUID, name: str) -> Project:
 
 
 def active_project(*, actor_id: UUID, name: str) -> Project | None:
-    """Return the active project of this name, for contexts and updates; for a merged one, the project it went into.
+    """Return the active project of this name, for contexts and updates; for a merged one, its target.
 
     None where there is none, or where it is archived.
     """

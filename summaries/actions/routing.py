@@ -85,7 +85,7 @@ MAX_MESSAGE_LENGTH: Final = 6_000
 """Characters of a message that are read by a model or by words."""
 
 MAX_SESSION_DECISIONS: Final = 20
-"""Earlier decisions of a session that tell its current project."""
+"""Earlier decisions of a session that determine its current project."""
 
 MAX_SUGGESTED_PROJECTS: Final = 40
 MAX_SUGGESTION_LENGTH: Final = 1_000

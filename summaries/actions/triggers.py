@@ -1,4 +1,4 @@
-"""Enqueue summaries: on request, for sessions whose interval has passed, and for a backfill (SPEC U2); their metrics.
+"""Enqueue summaries: on request, for sessions with an elapsed interval, and for a backfill (SPEC U2); their metrics.
 
 The decision whether a summary is due is `summaries.domain.summaries.trigger`.
 """
@@ -145,7 +145,7 @@ def policy_value(key: str, field: IntegerField | BooleanField) -> Coalesce:
 
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each session whose summary lacks messages (`manage.py backfill`)."""
+    """Yield a job for each session with a summary that lacks messages (`manage.py backfill`)."""
     for session in sessions_to_summarize(scope.agent_id, scope.user_id, scope.since).iterator(chunk_size=1000):
         request = SummaryRequest(written=session.written).payload()  # type: ignore[attr-defined]
         order = Order(JOB, f"{session.pk}:backfill", {"session_id": str(session.pk), **request})
@@ -153,7 +153,7 @@ def backfill_pieces(scope: Scope) -> Iterator[Piece]:
 
 
 def due_sessions(now: datetime) -> QuerySet[Session]:
-    """Return the sessions with new messages whose interval, the user's or the agent's, has passed since their summary.
+    """Return the sessions with new messages and an elapsed interval, the user's or the agent's, since their summary.
 
     Ended sessions are summarised at their end; where that failed, they are due an interval after it.
     """

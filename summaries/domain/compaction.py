@@ -1,6 +1,6 @@
 """Divide a document into protected and free text, mask the former for a model, and validate the answer (SPEC P7).
 
-Pure. Protected text is never shown to a model: a mark on a line of its own stands for it, and the rewritten text must
+Pure. Protected text is never shown to a model: a mark on a separate line replaces it, and the rewritten text must
 hold each mark once and in order. Then the protected text replaces the marks, word for word, and the whole is checked
 once more.
 """
@@ -69,7 +69,7 @@ class Block:
 class Piece:
     """Part of a document that is kept word for word, or that may be rewritten.
 
-    `heading` has the headings in a kept part, which tell a model the place of the rest.
+    `heading` has the headings in a kept part, which show a model the place of the rest.
     """
 
     text: str = field(repr=False)

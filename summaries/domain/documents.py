@@ -156,7 +156,7 @@ def without_lines(text: str, digests: Set[bytes]) -> str:
 def body_lines(text: str, document: str, *, name: str) -> list[str]:
     """Return the lines of a project's document that a merge takes over.
 
-    Of MEMORY.md, title and description become a section's heading and first line, if there is anything to tell.
+    Of MEMORY.md, title and description become a section's heading and first line, if they are not empty.
     """
     lines = text.splitlines()
     if document != MEMORY:
@@ -193,7 +193,7 @@ def reverted(text: str, *, before: str, after: str) -> str:
     """Return a text without a change that was made to it some time ago, keeping what was written since.
 
     `before` and `after` are the texts around the change. A line that the change took away comes back after the line
-    that it followed, or at the end where that one is gone.
+    that it followed, or at the end without it.
     """
     if text == after:
         return before

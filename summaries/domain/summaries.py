@@ -1,7 +1,7 @@
 """Summaries: their vocabulary, the triggers that make one due (SPEC U2), and the calls of a rolling summary (SPEC U3).
 
-Pure; token counting is a function that is handed in. Each message stands on one line of its own, so that nothing in it
-can begin a line and pass for somebody else's words.
+Pure; token counting is a function that is handed in. Each message is one line, so that nothing in it
+can begin a line and pass for another speaker's words.
 """
 
 from bisect import bisect_left
@@ -86,7 +86,7 @@ PREVIOUS_SHARE: Final = 2
 """The previous summary has half of what the prompt leaves at most, so that a call always takes messages as well."""
 
 GAP: Final = " […] "
-"""Stands for the removed middle of a text that was too long."""
+"""Replaces the removed middle of a text that was too long."""
 
 MAX_TOKEN_LENGTH: Final = 128
 """Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""

@@ -73,7 +73,7 @@ MAX_DOCUMENTS: Final = MAX_TOTAL_LENGTH // MIN_DOCUMENT_SHARE
 MAX_QUOTED_PROJECTS: Final = 5
 MAX_QUOTED_LINES: Final = 3
 MAX_QUOTED_LENGTH: Final = 200
-"""Projects whose documents a model is shown lines of, lines of each, and characters of a line."""
+"""Projects with documents that a model is shown lines of, lines of each, and characters of a line."""
 
 MAX_EXAMPLE_LENGTH: Final = 300
 """Characters of a corrected message that a model is shown."""
@@ -149,7 +149,7 @@ def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]
 def candidates_of(message: str, profiles: Sequence[Profile]) -> tuple[str, ...]:
     """Return at most MAX_CANDIDATES projects that a message may be about, the likeliest first, then in the given order.
 
-    None for a message that says too little to belong anywhere, such as thanks.
+    None for a message with too little content to belong anywhere, such as thanks.
     """
     terms = frozenset(analyse(message))
     if _topic_size(terms) < MIN_TOPIC_SIZE:

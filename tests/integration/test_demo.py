@@ -43,7 +43,6 @@ def test_loading_twice_loads_once() -> None:
 
 
 def test_demo_file_round_trips_byte_equal() -> None:
-    """The file comes from the revision before the migrations were squashed; nothing of it may get lost."""
     with DEMO.open("rb") as file:
         checked = check(file, TargetNames(), progress=print)
         file.seek(0)

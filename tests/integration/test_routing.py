@@ -47,7 +47,7 @@ def test_tables_are_found() -> None:
     assert len(tables) >= 35
     assert tables[Memory._meta.db_table] == "actor_id"
     assert tables[Actor._meta.db_table] == "id"
-    ground = {"memoryhub_job", "memoryhub_agent", "strength_memorychange", "strength_memoryhistory"}
+    ground = {"memoryhub_job", "memoryhub_agent", "strength_memorychange"}
     assert not ground & set(tables)
 
 

@@ -58,14 +58,14 @@ FROM strength_memory WHERE actor_id = %(actor)s AND namespace = '/filler/'
 """
 # The filler was there before the last sleep: only the tea is new, and compared.
 COMPARED_BEFORE = """
-UPDATE strength_rhythm SET compared_until = '2025-06-01' WHERE actor_id = %(actor)s
+UPDATE strength_sleepstate SET compared_until = '2025-06-01' WHERE actor_id = %(actor)s
 """
 STATE = """
 SELECT memory.content, memory.status,
     memory.version, numbers.strength, numbers.mark, numbers.taken, numbers.consolidation_level, numbers.access_count,
     state.clock
 FROM strength_memory AS memory JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id
-JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+JOIN strength_sleepstate AS state ON state.actor_id = memory.actor_id
 JOIN memoryhub_actor AS actor ON actor.id = memory.actor_id
 WHERE actor.user_id = %s ORDER BY 1
 """

@@ -14,17 +14,8 @@ from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import command
 from memoryhub.importexport.demo import load_demo
 from strength.actions.memories import NewMemory, write_memory
-from strength.actions.sleep import SleepRequest, sleep
-from strength.domain.sleep import Trigger
-from strength.models import (
-    Memory,
-    MemoryHistory,
-    MemoryNumbers,
-    MemoryRevision,
-    PerspectiveStrength,
-    SleepRun,
-    SleepState,
-)
+from strength.actions.revisions import snapshot
+from strength.models import Memory, MemoryNumbers, MemoryRevision, PerspectiveStrength, SleepRun, SleepState
 from tests.conftest import NOW
 
 APPS = ("conversations", "summaries", "strength")
@@ -97,18 +88,27 @@ def test_strengths_are_carried_over_as_they_were_read(newest: list[Any]) -> None
     assert left["memory 2"] == pytest.approx(0.5 * math.exp(-0.05 - 0.2), rel=1e-12)
 
 
-def test_what_a_sleep_archived_stays_in_the_history(newest: list[Any]) -> None:
+ARCHIVED_IN_THE_ROW = """
+UPDATE strength_memory SET status = 'archived', version = 2, updated_at = %(now)s, archived_why = 'faded';
+INSERT INTO strength_sleeprun (id, actor_id, number, trigger, dry_run, state, now, compares, policy, tasks_completed,
+    decayed_count, archived_count, consolidated_count, merged_count, proposed_count, before, changes, errors, who_kind,
+    who_id, who_name, undone_by)
+SELECT gen_random_uuid(), actor_id, 1, 'command', false, 'done', %(now)s, true, '{}', 0, 0, 1, 0, 0, 0, '{}', '[]', '[]',
+    'command', 'x', 'sleeper', '' FROM strength_memory
+"""
+
+
+def test_what_a_sleep_archived_is_written_down(newest: list[Any]) -> None:
     by = command("test")
     actor = actor_for_writing(by, "kana", "hiroki", now=NOW)
-    write_memory(actor=actor, new=NewMemory(content="The ferry was late", strength=0.11), by=by, now=NOW)
-    sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, by, NOW + timedelta(days=60)))
-    history = list(MemoryHistory.objects.values())
-    assert [each["verb"] for each in history] == ["sleep", "create"]
-    assert MemoryRevision.objects.count() == 1
-    MigrationExecutor(connection).migrate([("strength", "0013_cheap_nights")])
-    assert list(MemoryRevision.objects.values()) == history
+    write_memory(actor=actor, new=NewMemory(content="The ferry was late"), by=by, now=NOW)
+    MigrationExecutor(connection).migrate([("strength", "0016_place_of_comparing")])
+    with connection.cursor() as cursor:
+        cursor.execute(ARCHIVED_IN_THE_ROW, {"now": NOW + timedelta(days=60)})
     MigrationExecutor(connection).migrate(newest)
-    assert list(MemoryHistory.objects.values()) == history
+    revision = MemoryRevision.objects.get(number=2)
+    assert (revision.verb, revision.reason, revision.who_name) == ("sleep", "faded", "sleeper")
+    assert revision.after == snapshot(Memory.objects.get())
 
 
 def test_a_sleep_that_compares_goes_on_where_it_was(newest: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""The check of wording counts prose, comments and screens, and no code."""
+"""The check of wording counts prose, comments, docstrings and screens, and no code."""
 
 from pathlib import Path
 
@@ -19,6 +19,7 @@ text = "says"
     [
         ("prose", ".md", "It says `say` so.\n\n```sh\nsay\n```\n[a](go.md)", ["says"]),
         ("comments", ".py", CODE, ["Whoever", "told"]),
+        ("docstrings", ".py", CODE, ["says"]),
         ("screens", ".py", CODE, ["says"]),
         (
             "screens",

@@ -40,7 +40,7 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True)
 class Codec:
-    """Encoder and decoder of a column type; `may_hold_ids` marks types whose values may be or contain ids."""
+    """Encoder and decoder of a column type; `may_hold_ids` marks types with values that may be or contain ids."""
 
     encode: Encode
     decode: Decode
@@ -183,8 +183,7 @@ class Table:
 
     @property
     def rows(self) -> models.QuerySet[Any]:
-        """Return the stored rows, from the view `exported_from` where the model has one."""
-        rows: models.QuerySet[Any] = getattr(self.model, "exported_from", self.model)._base_manager.all()
+        rows: models.QuerySet[Any] = self.model._base_manager.all()
         return rows
 
     @cached_property
@@ -213,11 +212,6 @@ class Table:
 
     def _source(self, name: str) -> str:
         return f"exported_{name}" if f"exported_{name}" in self.export_expressions else name
-
-    def rename_former_columns(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Rename or drop the columns of former releases by the model's `former_columns`."""
-        former = getattr(self.model, "former_columns", {})
-        return {former.get(name, name): value for name, value in row.items() if former.get(name, name)}
 
     @cached_property
     def codecs(self) -> Mapping[str, Codec]:
@@ -258,7 +252,6 @@ class Table:
 
     def read(self, row: Mapping[str, Any], actor: UUID | None) -> models.Model:
         """Build an instance from an exported row. Raises WrongValue naming the column."""
-        row = self.rename_former_columns(row)
         if unknown := sorted(row.keys() - self.readers.keys()):
             raise WrongValue(f"{self.name} has no column {unknown[0][:60]!a}.")
         values: dict[str, Any] = {} if actor is None else {ACTOR: actor}
@@ -316,6 +309,14 @@ def exported_tables() -> list[Table]:
     excluded = excluded_tables()
     tables = sorted((Table(model) for model in actor_models() if model not in excluded), key=lambda table: table.name)
     return list(_in_order(tables))
+
+
+def tables_by_name() -> dict[str, Table]:
+    """Return the exported tables by name, and by the model's `former_table`, the name in exports before 0.1.0."""
+    tables = exported_tables()
+    return {getattr(table.model, "former_table", table.name): table for table in tables} | {
+        table.name: table for table in tables
+    }
 
 
 def _in_order(remaining: list[Table]) -> Iterator[Table]:

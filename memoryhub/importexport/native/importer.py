@@ -22,7 +22,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import after_indexing, index_entries, writing_spaces
-from memoryhub.importexport.native.fields import ACTORS, AGENTS, Table, WrongValue, exported_tables
+from memoryhub.importexport.native.fields import ACTORS, AGENTS, Table, WrongValue, tables_by_name
 from memoryhub.importexport.native.jsonl import BrokenFile, Line, Part, Report, read_lines
 from memoryhub.search.models import index_models
 from memoryhub.tenancy.models import Actor
@@ -123,7 +123,7 @@ def check_names(names: TargetNames) -> None:
 def check(file: BinaryIO, names: TargetNames, *, progress: Progress) -> CheckResult:
     """Read the whole export. Raises BrokenFile with the first twenty wrong lines."""
     check_names(names)
-    checker = _Checker(names, {table.name: table for table in exported_tables()})
+    checker = _Checker(names, tables_by_name())
     for line in read_lines(file):
         checker.check_line(line)
         if line.number % _PROGRESS_LINES == 0:
@@ -257,7 +257,7 @@ class _Importer:
     ) -> None:
         self.id_map, self.names = checked.id_map, names
         self.by, self.now, self.dry_run, self.progress = by, now, dry_run, progress
-        self.tables = {table.name: table for table in exported_tables()}
+        self.tables = tables_by_name()
         self.report = Report()
         self.actor: Actor | None = None
         self.owners: dict[str, str] = {}
@@ -313,7 +313,7 @@ class _Importer:
         if table != self.table or len(self.batch) >= BATCH_ROWS or self.size >= BATCH_BYTES:
             self._flush(is_last=table != self.table)
         self.table = table
-        values = table.rename_former_columns(line.values)
+        values = line.values
         if self.id_map.ids:
             values = {
                 name: namespace(value, self.owners)
@@ -365,7 +365,7 @@ class _Importer:
         self.progress(len(ready))
 
     def _split_ready(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """Split rows into those whose references within the table resolve, and those to defer."""
+        """Split rows into those with references that resolve within the table, and those to defer."""
         names = [name for name, model in table.references.items() if model is table.model]
         if not names:
             return rows, []
@@ -382,8 +382,6 @@ class _Importer:
         """Return the rows that do not exist yet; report the others as known or refused."""
         is_owned = table not in (AGENTS, ACTORS)
         existing_rows = table.rows.filter(pk__in=[row.instance.pk for row in rows])
-        if hasattr(table.model, "exported_from"):  # a view computes ids
-            existing_rows = existing_rows.filter(actor_id=self._actor_id())
         existing = {row.pk: row for row in existing_rows.annotate(**table.export_expressions)}
         new_rows = []
         for row in rows:
@@ -399,7 +397,7 @@ class _Importer:
         return new_rows
 
     def _with_references(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows whose foreign keys resolve; refuse the others."""
+        """Return the rows with foreign keys that resolve; refuse the others."""
         valid = rows
         for name, model in table.references.items():
             referenced = {getattr(row.instance, name) for row in valid} - {None}

@@ -55,7 +55,7 @@ COVERED: Final = 0.95
 
 MIN_FACTOR: Final = 0.5
 MAX_RATIO: Final = 2.0
-"""A factor may rise to twice its prior: beyond that, the model is not the one that its name says."""
+"""A factor may rise to twice its prior: beyond that, the model is not the named one."""
 MAX_PER_MESSAGE: Final = 50
 MAX_PER_REQUEST: Final = 500
 
@@ -71,7 +71,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Factors, and how far estimates by the former and by these lie from what was reported, as shares of it."""
+    """Factors, and the distance of estimates by the former and by these from what was reported, as shares of it."""
 
     factors: Factors
     samples: int

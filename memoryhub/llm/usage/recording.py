@@ -72,7 +72,7 @@ def _insert(entry: LedgerEntry) -> None:
 
 
 INTERRUPTED = "interrupted"
-"""Outcome of a call whose caller disconnected or stopped."""
+"""Outcome of a call after its caller disconnected or stopped."""
 TRUNCATED = "truncated"
 REFUSED = "refused"
 """Codes of errors that a language model's answer ended in."""
@@ -94,7 +94,7 @@ class CallEnding:
 class Meter:
     """Times a call with all its attempts and writes each into the ledger when its block ends, answered or not.
 
-    `size` is asked for afterwards: nobody who waits for an answer waits for a count, or between two attempts for the
+    `size` is asked for afterwards: callers wait for an answer, not for a count, or between two attempts for the
     database. What was answered, and could not be used, was paid for all the same: it stands in the ledger with our own
     count (`most_output` where it was cut).
     """

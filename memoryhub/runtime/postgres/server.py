@@ -47,7 +47,7 @@ NO_MEMORY = re.compile("could not (map anonymous|create) shared memory")
 
 
 class PortTaken(PostgresError):
-    """Somebody listens on the port already."""
+    """Another process listens on the port already."""
 
 
 class NoMemory(PostgresError):
@@ -201,7 +201,7 @@ class Server:
 
         Orphans notice the death between two statements; one in a long statement would hold the shared memory
         and keep the next postmaster from starting. PostgreSQL itself takes a recycled pid in the file for
-        a living postmaster; that nobody works in the folder proves it is not.
+        a living postmaster; an unused folder proves it is not.
         """
         if not wait_until(lambda: not pids_in(self.data), timeout_seconds=ORPHAN_SECONDS):
             kill_all(pids_in(self.data), signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib import admin
@@ -9,6 +10,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client, RequestFactory
+from django.urls import reverse
 
 from conversations.models import Session
 from memoryhub.admin.base import HubAdmin
@@ -41,6 +43,11 @@ def test_a_row_that_cannot_exist_is_told(boss: Client, hub: Hub, key: str) -> No
     assert page.status_code == 200 and "One of the selected rows does not exist." in page.content.decode()
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is None
+
+
+def test_a_page_of_a_row_that_is_gone_redirects(boss: Client) -> None:
+    page = boss.post(reverse("admin:memoryhub_job_cancel", args=[uuid4()]), follow=True)
+    assert page.redirect_chain == [(reverse("admin:index"), 302)] and "Perhaps it was deleted" in page.content.decode()
 
 
 @pytest.mark.parametrize(("action", "fault"), [("clash", ValueError), ("misjudge", ValidationError)])

@@ -30,7 +30,6 @@ from memoryhub.unfold import ADMINISTRATION, AREAS, address_of
 from strength.models import (
     Memory,
     MemoryChange,
-    MemoryHistory,
     MemoryIndex,
     MemoryNumbers,
     MemoryRevision,
@@ -54,7 +53,6 @@ PARTS = {
     MemoryNumbers,
     PerspectiveStrength,
     MemorySource,
-    MemoryHistory,
     MemoryRevision,
     StrengthPoint,
     SummaryVersion,

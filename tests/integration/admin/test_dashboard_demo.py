@@ -21,7 +21,7 @@ from memoryhub.unfold import PAGES
 from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import review_badge
 from strength.domain.sleep import Trigger
-from strength.models import Memory, MemoryHistory, Merge, SleepRun
+from strength.models import Memory, MemoryRevision, Merge, SleepRun
 from tests.integration.admin.conftest import BY, list_of, logged_in
 
 EMPTY = {
@@ -112,7 +112,7 @@ def test_nights_of_the_demo_are_not_offered_for_undo(browser: Client) -> None:
 
 def test_numbers_of_the_demo_fit_its_nights(browser: Client) -> None:
     """A first sleep of one's own goes on from last night, and nights archived what stands archived by a sleep."""
-    archived = MemoryHistory.objects.filter(verb="sleep", changed_after__status="archived").count()
+    archived = MemoryRevision.objects.filter(verb="sleep", changed_after__status="archived").count()
     assert SleepRun.objects.aggregate(sum=Sum("archived_count"))["sum"] == archived
     actor = Actor.objects.get(agent_id="release-assistant", user_id="maya")
     before = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers()}

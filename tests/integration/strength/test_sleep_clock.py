@@ -153,16 +153,6 @@ def test_exports_hold_strengths_as_they_are(write: Write, sleep_at: Sleep) -> No
     assert memory.numbers.strength == 1.0
 
 
-def test_numbers_of_a_former_release_come_in_and_fade_from_when_they_did() -> None:
-    former = {
-        "memory_id": "01a208ef-d018-7636-9784-225364c7f898", "strength": 0.7, "last_decay_at": "2026-03-01T00:00:00+00:00",
-        "decayed_at_task": 3, "before_strength": 0.8, "faded": -0.2, "slept_in": 4, "status": "active",
-        "pinned": False, "valid_from": None, "valid_to": None,
-    }  # fmt: skip
-    row: Any = Table(MemoryNumbers).read(former, None)
-    assert (row.strength, row.began_at.day, row.began_task, row.slept_in) == (0.7, 1, 3, None)
-
-
 def test_an_actors_first_night_after_an_import_begins_where_its_memories_did(write: Write, sleep_at: Sleep) -> None:
     early, late = write("early"), write("late", at=NOW + DAY)
     SleepState.objects.all().delete()
@@ -306,7 +296,7 @@ WRITE_ALL = f"""
 UPDATE strength_memorynumbers AS numbers SET strength = {FRAGMENTS["strength_now"]}, slept_in = state.runs,
     taken = {FRAGMENTS["taken"]},
     mark = {FRAGMENTS["mark"]}
-FROM strength_rhythm AS state WHERE state.actor_id = numbers.actor_id AND numbers.actor_id = %s
+FROM strength_sleepstate AS state WHERE state.actor_id = numbers.actor_id AND numbers.actor_id = %s
     AND numbers.mark > '-Infinity'
 """
 

@@ -13,7 +13,7 @@ import yaml
 from django.conf import settings
 
 from memoryhub_client import AsyncMemoryhub, Memoryhub
-from memoryhub_client.operations import listing, operation
+from memoryhub_client.methods import listing, operation
 from memoryhub_client.types import ChatIn
 
 PACKAGE = Path(settings.BASE_DIR) / "clients" / "python"
@@ -87,9 +87,10 @@ def test_client_has_no_operation_beyond_the_schema() -> None:
     assert own | BY_HAND == set(OPERATIONS)
 
 
-def test_types_are_generated_from_the_schema() -> None:
-    render = runpy.run_path(str(PACKAGE / "generate_types.py"))["render"]
-    written = (PACKAGE / "src/memoryhub_client/types.py").read_text("utf-8")
+@pytest.mark.parametrize("module", ["types", "operations"])
+def test_client_is_generated_from_the_schema(module: str) -> None:
+    render = runpy.run_path(str(PACKAGE / "generate.py"))[f"render_{module}"]
+    written = (PACKAGE / f"src/memoryhub_client/{module}.py").read_text("utf-8")
     assert written == render(API), "run `make schema`"
 
 

@@ -8,6 +8,7 @@ import anyio
 import httpx2
 
 from memoryhub_client import types as t
+from memoryhub_client.methods import operation
 from memoryhub_client.operations import Operations
 from memoryhub_client.transport import (
     USER_AGENT,
@@ -46,6 +47,12 @@ class _Client(Operations):
         self.agent_id = settings.get("agent_id")
         self.user_id = settings.get("user_id")
         self.retries = settings.get("retries", RetryPolicy())
+
+    @operation
+    def actor_erase(self, *, user_id: str, agent_id: str | None = None, vacuum: bool = False) -> Call[t.Erased]:
+        """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
+        query = {"user_id": user_id, "agent_id": agent_id, "vacuum": vacuum or None}
+        return Call("DELETE", path("actors"), query, tenant="query")
 
     def _prepared(self, call: Call[Any]) -> Prepared:
         return call.prepared(agent_id=self.agent_id, user_id=self.user_id)

@@ -1,4 +1,4 @@
-"""Requests and answers of the API. Written by `make schema` from docs/reference/openapi.yaml; do not edit."""
+"""Requests and answers of the API. Written by `make schema` from the API's schema; do not edit."""
 
 # ruff: noqa: E501
 # fmt: off

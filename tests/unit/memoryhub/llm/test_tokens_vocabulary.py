@@ -33,6 +33,10 @@ def test_the_shipped_file_has_the_expected_digest() -> None:
     assert len(tokens.parse_ranks(content)) == 199_998
 
 
+def test_the_vocabulary_is_not_held_twice() -> None:
+    assert max(len(value) for value in vars(tokens.o200k_base()).values() if isinstance(value, dict)) < 1_000
+
+
 def test_a_changed_vocabulary_is_refused() -> None:
     content = lzma.decompress(tokens.read_compressed())
 

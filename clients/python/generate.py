@@ -1,16 +1,19 @@
-"""Write the client's `types.py` from the API's schema: a TypedDict per component, and one per list for its filters.
+"""Write the client's `types.py` and `operations.py` from the API's schema: `python clients/python/generate.py`.
 
-python clients/python/generate_types.py < docs/reference/openapi.yaml > …/memoryhub_client/types.py
+Types: a TypedDict per component, and one per list for its filters. Operations: a method per operation.
 """
 
 import keyword
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-HEAD = '''"""Requests and answers of the API. Written by `make schema` from docs/reference/openapi.yaml; do not edit."""
+PACKAGE = Path(__file__).parent / "src" / "memoryhub_client"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "openapi.yaml"
+TYPES_HEAD = '''"""Requests and answers of the API. Written by `make schema` from the API's schema; do not edit."""
 
 # ruff: noqa: E501
 # fmt: off
@@ -41,6 +44,30 @@ class Paging(TypedDict, total=False):
 class WhosePaging(Whose, Paging, total=False):
     pass
 '''
+OPERATIONS_HEAD = '''"""Operations of the API. Written by `make schema` from the API's schema; do not edit.
+
+A method builds a `Call`, and its client sends it. Methods are named after the API's operation ids, fields after the
+API's fields. On `Memoryhub` they return the answer, on `AsyncMemoryhub` an awaitable of it; lists are iterators over
+all their pages.
+"""
+
+# ruff: noqa: E501
+# fmt: off
+from __future__ import annotations
+
+from typing import Unpack
+
+from memoryhub_client import types as t
+from memoryhub_client.methods import listing, operation
+from memoryhub_client.transport import Call, path
+
+
+class Operations:
+    """Methods of both clients."""
+'''
+BY_HAND = {"actor_erase", "actor_export", "chat"}
+"""Operations whose methods are in `client.py`."""
+
 SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 TENANT = {"agent_id", "user_id"}
 OF_PAGES = {"cursor", "limit", "format"}  # `format` is of the generated documentation, not of the API
@@ -131,14 +158,27 @@ def one_or_many(schema: Schema, components: Schema) -> Schema:
     return {"properties": {name: value for member in members for name, value in member["properties"].items()}}
 
 
-def operations(api: Schema) -> Iterator[tuple[str, Schema]]:
-    for methods in api["paths"].values():
-        yield from methods.items()
+def operations(api: Schema) -> Iterator[tuple[str, str, Schema]]:
+    for path, methods in api["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
 
 
 def component_of(content: Schema) -> str:
     schema = content.get("application/json", {}).get("schema", {})
     return str(schema.get("$ref", "")).rsplit("/", 1)[-1]
+
+
+def parameters(operation: Schema, place: str) -> Schema:
+    return {each["name"]: each["schema"] for each in operation["parameters"] if each["in"] == place}
+
+
+def query_name(operation: Schema) -> str:
+    """Return the type of a list's query; that of its paging and tenant where it has no fields of its own."""
+    names = parameters(operation, "query")
+    if names.keys() - TENANT - OF_PAGES:
+        return "".join(part.title() for part in operation["operationId"].split("_")) + "Query"
+    return "Whose" * ("agent_id" in names) + "Paging" * ("limit" in names)
 
 
 def written(classes: Sequence[Class]) -> list[str]:
@@ -149,27 +189,98 @@ def written(classes: Sequence[Class]) -> list[str]:
     return [each.written(parents[each.name]) for each in ordered]
 
 
-def render(api: Schema) -> str:
+def row_type(operation: Schema, components: Schema) -> tuple[str, str]:
+    """Return the decorator of an operation's method, and the type of its answer or of a page's rows."""
+    contents = [answer["content"] for answer in operation["responses"].values() if answer.get("content")]
+    if not contents or "application/json" not in contents[0]:
+        return "operation", "str" if contents else "None"
+    name = component_of(contents[0])
+    if name.endswith("Page"):
+        return "listing", f"t.{python_type(components[name]['properties']['results']['items'])}"
+    return "operation", f"t.{class_name(name)}"
+
+
+def body_of(operation: Schema) -> str:
+    return component_of(operation.get("requestBody", {}).get("content", {}))
+
+
+def tenants_of_bodies(api: Schema) -> Mapping[str, set[bool]]:
+    """Return for each body whether the tenant is in the query, by the operations that take it."""
+    found: dict[str, set[bool]] = {}
+    for _path, verb, operation in operations(api):
+        if verb != "get":
+            found.setdefault(body_of(operation), set()).add("agent_id" in parameters(operation, "query"))
+    return found
+
+
+def body_type(operation: Schema, api: Schema) -> str:
+    """Return the type of a method's fields; an operation without a body still takes an idempotency key."""
+    body = body_of(operation)
+    has_tenant = "agent_id" in parameters(operation, "query") and tenants_of_bodies(api)[body] == {True, False}
+    return "Whose" * has_tenant + (class_name(body) or "Write")
+
+
+def method(path: str, verb: str, operation: Schema, api: Schema) -> str:
+    query, takes_query = parameters(operation, "query"), verb in ("get", "delete")
+    segments = [part.strip("{}") if "{" in part else f'"{part}"' for part in path.split("/")[3:]]
+    conditions = {name: name.lower().replace("-", "_") for name in parameters(operation, "header") if "If-" in name}
+    own = {} if takes_query else {name: python_type(query[name]) for name in query if name not in TENANT}
+    types = {**dict.fromkeys(conditions.values(), "str"), **own}
+    decorator, row = row_type(operation, api["components"]["schemas"])
+    arguments = ["self", *(f"{each}: str" for each in segments if '"' not in each), *["*"] * bool(types)]
+    arguments += [f"{name}: {kind} | None = None" for name, kind in types.items()]
+    sent = [f'"{verb.upper()}"', f"path({', '.join(segments)})"]
+    if fields := query_name(operation) if takes_query else body_type(operation, api):
+        arguments.append(f"**{'query' if takes_query else 'fields'}: Unpack[t.{fields}]")
+        sent.append("query" if takes_query else "body=fields")
+    sent += [f"query={mapping({name: name for name in own})}"] * bool(own)
+    sent += [f'tenant="{place}"' for place in tenant_place(operation, api)]
+    sent += [f"conditions={mapping(conditions)}"] * bool(conditions)
+    return f'''    @{decorator}
+    def {operation["operationId"]}({", ".join(arguments)}) -> Call[{row}]:
+        """{operation["description"].replace(chr(10), chr(10) + " " * 8)}"""
+        return Call({", ".join(sent)})
+'''.replace("\n        \n", "\n\n")
+
+
+def mapping(names: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{chr(34)}{key}{chr(34)}: {name}' for key, name in names.items())}}}"
+
+
+def tenant_place(operation: Schema, api: Schema) -> list[str]:
+    """Return where a call has its agent and user: in the query, in the body, or nowhere."""
+    body = api["components"]["schemas"].get(body_of(operation), {})
+    in_body = body.get("properties", {}).keys() >= TENANT
+    return ["query"] if "agent_id" in parameters(operation, "query") else ["body"] * in_body
+
+
+def render_operations(api: Schema) -> str:
+    methods = [
+        method(path, verb, operation, api)
+        for path, verb, operation in operations(api)
+        if operation["operationId"] not in BY_HAND
+    ]
+    return "\n".join([OPERATIONS_HEAD, *methods])
+
+
+def render_types(api: Schema) -> str:
     components, tagged = api["components"]["schemas"], set()
     classes: list[Class] = []
     queries: list[Class] = []
-    bodies: dict[str, set[bool]] = {}
+    bodies = tenants_of_bodies(api)
     posted = {""}
-    for method, operation in operations(api):
-        body = component_of(operation.get("requestBody", {}).get("content", {}))
-        query = {each["name"]: each["schema"] for each in operation["parameters"] if each["in"] == "query"}
+    for _path, method, operation in operations(api):
+        body = body_of(operation)
+        query = parameters(operation, "query")
         if method == "post":
             posted.add(body)
-        if method != "get":
-            bodies.setdefault(body, set()).add("agent_id" in query)
         if any(each["name"] == "If-Match" for each in operation["parameters"]):
             tagged |= {component_of(answer.get("content", {})) for answer in operation["responses"].values()}
         own = {name: schema for name, schema in query.items() if name not in TENANT | OF_PAGES}
         if method == "get" and own:  # those of other methods are written by hand
-            name = "".join(part.title() for part in operation["operationId"].split("_")) + "Query"
             bases = ["Whose"] * ("agent_id" in query) + ["Paging"] * ("limit" in query)
-            queries.append(typed_dict(name, {"properties": own}, bases=bases, is_request=True))
-    parts = [HEAD]
+            queries.append(typed_dict(query_name(operation), {"properties": own}, bases=bases, is_request=True))
+    parts = [TYPES_HEAD]
     enums = [name for name in components if "enum" in components[name] and name != "NullEnum"]
     parts += ["\n".join(f"{class_name(name)} = {python_type(components[name])}" for name in enums) + "\n"]
     for name, schema in components.items():
@@ -187,4 +298,6 @@ def render(api: Schema) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render(yaml.safe_load(sys.stdin)))
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    (PACKAGE / "types.py").write_text(render_types(schema), "utf-8")
+    (PACKAGE / "operations.py").write_text(render_operations(schema), "utf-8")
