@@ -11,7 +11,9 @@ from django.db import models
 from django.db.models import Exists, ExpressionWrapper, F, Func, OuterRef, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
+from django.db.models.lookups import Exact
 
+from conversations.domain.client_talk import OPENING_LENGTH
 from conversations.domain.messages import SPOKEN_ROLES, Role, TurnState, is_question, is_searchable, searchable_text
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
@@ -105,6 +107,25 @@ SPOKEN = Q(role__in=SPOKEN_ROLES, abandoned_at=None)
 """The condition for messages that contexts, summaries and extraction may read."""
 
 
+class Opening(Func):
+    """The start of a text, by which a client's copy of a message is found (`conversations.domain.client_talk`)."""
+
+    template = f"left(btrim(%(expressions)s, E' \\n\\r\\t'), {OPENING_LENGTH})"
+    output_field = models.TextField()
+
+
+class OpeningHash(Func):
+    """A hash of an opening, whose index is smaller than one of texts."""
+
+    template = "hashtextextended(%(expressions)s, 0)"
+    output_field = models.BigIntegerField()
+
+
+def opens_with(opening: str) -> Q:
+    """Return the condition for messages with an opening, which an index answers."""
+    return Q(Exact(OpeningHash(Opening("content")), OpeningHash(Value(opening, models.TextField()))))
+
+
 class MessageQuerySet(models.QuerySet["Message"]):
     def of(self, actor_ids: list[UUID]) -> "MessageQuerySet":
         return self.filter(actor_id__in=actor_ids)
@@ -171,6 +192,7 @@ class Message(ActorRow):
         indexes = [
             models.Index(fields=["session", "seq"], name="message_of_session"),
             models.Index(fields=["actor", "-created_at", "-id"], name="message_newest_first"),
+            models.Index("actor", OpeningHash(Opening("content")), F("created_at").desc(), name="message_opening"),
         ]
 
     def __str__(self) -> str:

@@ -44,7 +44,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-NO_OPENAI_CALL = "Of OpenAI's API there are chat/completions and models only, not responses or embeddings."
+NO_OPENAI_CALL = "Of OpenAI's API there are chat/completions, responses and models only, not embeddings."
 """OpenAI's SDKs show the `error` of an answer, and of any other 404 nothing but its number."""
 
 

@@ -18,7 +18,7 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import abandon, add_messages, show_branch
-from conversations.actions.questions import NoSuchCall, Question, shown_messages, user_message_of
+from conversations.actions.questions import NoSuchCall, Question, asked_of, shown_messages
 from conversations.actions.sessions import open_session
 from conversations.actions.turn_leases import LEASE, renewed
 from conversations.domain.content import Block, calls_in, references_in
@@ -38,6 +38,7 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
 
 KEY_LIFETIME: Final = timedelta(hours=24)
+RETRIED_WITHIN: Final = timedelta(minutes=10)
 POLL_SECONDS: Final = 0.1
 STORE_RETRIES: Final = 5
 STORE_RETRY_SECONDS: Final = 1.0
@@ -209,18 +210,20 @@ def _store_question(
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"])
         if known := _turn_with_key(actor, key, question, by, now):
             return known, False
+    if question.is_retry and (known := _retried_turn(actor, question, now)):
+        return known, False
     session, _is_new = open_session(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
     )
     if question.tool_results and question.client_message_id is None:
         _check_calls(session, question.tool_results)
-    new = NewMessage(
+    new = question.talk or NewMessage(
         role=Role.TOOL if question.tool_results else Role.USER,
         author=question.author,
         content=question.message,
         blocks=question.tool_results or question.blocks,
-        client_message_id=question.client_message_id,
     )
+    new = replace(new, client_message_id=question.client_message_id)
     stored = add_messages(session=session, batch=[*question.before, new], channel=question.channel, by=by, now=now)
     if question.shown is not None:
         show_branch(
@@ -261,6 +264,13 @@ def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, no
     return turn
 
 
+def _retried_turn(actor: Actor, question: Question, now: datetime) -> ChatTurn | None:
+    """Return the turn of the same body that runs or has just been answered, whose answer did not reach the client."""
+    turns = ChatTurn.objects.filter(actor=actor, body_digest=question.digest, created_at__gt=now - RETRIED_WITHIN)
+    known = turns.exclude(state=TurnState.FAILED).select_related("actor__agent", "session", "question", "answer")
+    return known.order_by("-created_at", "-id").first()
+
+
 def _wait_for(turn: ChatTurn) -> ChatTurn:
     while turn.state == TurnState.ANSWERING and datetime.now(UTC) < turn.until:
         with release_connection():
@@ -286,17 +296,16 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     provider_format = llm_provider().form
     remembers = question.with_memory and policy.chat_memory
-    if remembers or question.blocks or question.tool_results or question.history:
-        user_message, shown = user_message_of(turn, question), shown_messages(turn, question)
+    if remembers or question.blocks or question.tool_results or question.history or question.after:
+        (message, stored), shown = asked_of(turn, question), shown_messages(turn, question)
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=user_message.content, attachments=references_in(user_message.blocks),
-                author=user_message.author, shown=shown,
-                stored_message=None if user_message._state.adding else user_message,
+                message=message.content, attachments=references_in(message.blocks), author=message.author,
+                shown=shown, stored_message=stored,
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,
-                discloses_project=True, has_tools=bool(question.tools), remembers=remembers,
+                discloses_project=True, has_tools=bool(question.tools or shown), remembers=remembers,
                 instructions=question.instructions, options=question.options,
             ),
             by=by, now=now,

@@ -1,80 +1,124 @@
 """Find the session of a conversation that its client keeps, and what of it is not stored yet (ADR 51).
 
-Such a client sends all of its conversation with each question, or the end of it. What is stored is recognised by its
-words: the session by the last questions, its messages by their text. No id of ours reaches such a client, and
-answers may come back cut, cleaned or edited, but people's own words come back as they were.
+Such a client sends all of its conversation with each question, or the end of it. Its session is recognised by a name,
+by the answers and questions in it (`conversations.domain.client_talk`), its messages by their text. No id of ours
+reaches such a client, and answers may come back cut, cleaned or edited.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, cast
 from uuid import UUID, uuid5
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q
+from django.db.models import F
 
 from conversations.actions.questions import Question
+from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_tags
 from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage, Role, TurnState
-from conversations.models import ChatTurn, Message, Session
+from conversations.domain.policy import ChatPolicy
+from conversations.models import ChatTurn, Message, Opening, Session, opens_with
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 
-QUESTIONS_COMPARED: Final = 3
-"""Of the latest in a conversation; fewer would take another that began alike for it."""
+MAX_SHOWN: Final = 12
+"""Latest messages with text that a client shows, by which its conversation is looked for."""
 
-MAX_RECENT: Final = 2_000
-"""Latest messages of a user among which a conversation is looked for before it is among all."""
+MAX_ALIKE: Final = 200
+"""Latest stored messages with one opening among which a conversation is looked for."""
 
 MAX_COMPARED: Final = 500
 """Latest messages of a session among which those that the client shows are looked for."""
+
+MAX_TURNS: Final = 20
+"""Latest questions of a user among which a repeat is looked for."""
+
+REPEATED_WITHIN: Final = timedelta(minutes=2)
+REPEATED_LENGTH: Final = 12
+"""Characters from which the same first question within that time is one asked again; many conversations open with a
+greeting."""
+
+
+class Store(StrEnum):
+    """What is stored of the messages before a question that are not stored yet."""
+
+    NEW = "new"
+    """What follows the last known message; nothing of an unknown conversation, unless the client names it."""
+    ALL = "all"
+    LAST = "last"
+    """The question alone."""
+    NONE = "none"
+    """Nothing, neither question nor answer."""
 
 
 def place_question(
     *,
     actor: Actor,
     question: Question,
-    asked: NewMessage,
-    history: Sequence[NewMessage],
+    talk: ClientTalk,
     name: str | None,
     sends_whole_history: bool = False,
+    store: Store = Store.NEW,
+    now: datetime,
 ) -> Question:
-    """Return a question with its session, with the messages before it that are not stored yet, and with its branch.
+    """Return a question with its session, with the messages before it that are to be stored, and with its branch.
 
     `name` is the client's for its conversation. A question that was asked at the same place before is the same one.
     A lone question in a known session restarts it where the client `sends_whole_history`; else it is what is new.
     """
-    session_id = _session_of(actor, question, asked, history, name)
-    question = replace(question, session_id=session_id)
+    tags = effective_policy(ChatPolicy, actor.agent, actor).unstored_tags
+    places = [place for place in range(len(talk.history)) if place not in talk.examples]
+    history = [without_tags(talk.history[place], tags) for place in places]
+    asked = without_tags(talk.asked, tags)
+    session_id = _session_of(actor, question, asked, history, name, store, now)
     own = Session.objects.filter(Session.has_id([session_id]), actor=actor).first() if session_id else None
     rows = _latest(actor, own.pk) if own else []
     known = _align(rows, history)
-    question = replace(question, history=_with_ids(history, known))
+    shown = _with_ids(history, known)
+    by_place = dict(zip(places, shown, strict=True))
+    question = replace(
+        question,
+        session_id=session_id,
+        history=tuple(
+            (replace(each, client_message_id=by_place[place][0].client_message_id), by_place[place][1])
+            if place in by_place
+            else (replace(each, author=""), None)
+            for place, each in enumerate(talk.history)
+        ),
+        after=talk.after,
+        talk=asked,
+    )
     last = max(known, default=None)
     if last is None and rows:
         questions = [_fingerprint(row) for row in rows if row.role == Role.USER]
         if history or not (sends_whole_history or questions == [_fingerprint(asked)]):
             return question  # the session's record counts
-    before, parent = [], ""
-    if last is not None:
-        parent = known[last].client_message_id or str(known[last].pk)
-    for each in history[0 if last is None else last + 1 :]:
-        parent = _chained_id(parent, each)
-        before.append(replace(each, client_message_id=parent))
-    own_id = _chained_id(parent, asked)
-    shown, last_seq = frozenset(row.seq for row in known.values()), rows[-1].seq if rows else 0
-    return replace(question, before=tuple(before), client_message_id=own_id, shown=shown, last_seq=last_seq)
+    parent = shown[last][0].client_message_id or "" if last is not None else ""
+    is_stored = store == Store.ALL or (store == Store.NEW and (last is not None or name is not None))
+    before = [each for each, _key in shown[0 if last is None else last + 1 :]] if is_stored else []
+    parent = before[-1].client_message_id or "" if before else parent
+    after = {_fingerprint(each) for each in talk.after}
+    seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]
+    return replace(
+        question,
+        before=tuple(before),
+        client_message_id=_chained_id(parent, asked),
+        shown=frozenset(row.seq for row in seen),
+        last_seq=rows[-1].seq if rows else 0,
+    )
 
 
-def _with_ids(
-    history: Sequence[NewMessage], known: Mapping[int, Message]
-) -> tuple[tuple[NewMessage, UUID | None], ...]:
+def _with_ids(history: Sequence[NewMessage], known: Mapping[int, Message]) -> list[tuple[NewMessage, UUID | None]]:
     """Return a history with the ids of stored messages; the others get those under which they would be stored."""
     placed, parent = [], ""
     for place, message in enumerate(history):
         row = known.get(place)
         parent = (row.client_message_id or str(row.pk)) if row else _chained_id(parent, message)
         placed.append((replace(message, client_message_id=parent), row.pk if row else None))
-    return tuple(placed)
+    return placed
 
 
 def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:
@@ -110,7 +154,13 @@ def _index(values: Sequence[object], value: object, start: int) -> int | None:
 
 
 def _session_of(
-    actor: Actor, question: Question, asked: NewMessage, history: Sequence[NewMessage], name: str | None
+    actor: Actor,
+    question: Question,
+    asked: NewMessage,
+    history: Sequence[NewMessage],
+    name: str | None,
+    store: Store,
+    now: datetime,
 ) -> UUID | None:
     """Return the session that the client names, else that in which its conversation is known, else a new one's id.
 
@@ -120,12 +170,13 @@ def _session_of(
     own = Session.objects.filter(actor=actor)
     if named and (found := own.filter(Session.has_id([named, *_parse_id(name or "")])).first()):
         return found.pk
-    if known := _known_session(actor, history, question.channel):
-        return known
+    if known := session_of(history, _said(actor, history)):
+        return cast("UUID", known)
     if named or not history:
-        return named or _failed_session(actor, asked, question.channel)
-    has_questions = any(each.role == Role.USER for each in history)
-    return uuid5(actor.pk, "told:" + "".join(map(_fingerprint, history))) if has_questions else None
+        return named or _session_of_repeat(actor, question, asked, now)
+    # Calls with the same examples before different questions are different conversations.
+    told = [*history] if store == Store.ALL else [*history, asked]
+    return uuid5(actor.pk, "told:" + "".join(map(_fingerprint, told)))
 
 
 def _parse_id(name: str) -> list[UUID]:
@@ -135,40 +186,32 @@ def _parse_id(name: str) -> list[UUID]:
         return []
 
 
-def _known_session(actor: Actor, history: Sequence[NewMessage], channel: str) -> UUID | None:
-    """Return the latest session with the last questions in their order.
+def _said(actor: Actor, history: Sequence[NewMessage]) -> list[Said]:
+    """Return the actor's stored messages that begin as the last of a history do."""
+    openings = dict.fromkeys(opening_of(each.content) for each in history[-MAX_SHOWN:])
+    rows = Message.objects.of([actor.pk]).annotate(opening=Opening("content"), last=F("session__message_count"))
+    found: list[Said] = []
+    for opening in filter(None, openings):
+        alike = rows.filter(opens_with(opening)).order_by("-created_at")[:MAX_ALIKE]
+        values = alike.values_list("session_id", "seq", "role", "opening", "last", "created_at")
+        found += [Said(key, seq, role, text, seq == last, at) for key, seq, role, text, last, at in values]
+    return found
 
-    Of several, one that has the last message as well, and of these one that ends with it.
-    """
-    places = [place for place, each in enumerate(history) if each.role == Role.USER and each.content]
-    if not places:
+
+def _session_of_repeat(actor: Actor, question: Question, asked: NewMessage, now: datetime) -> UUID | None:
+    """Return the session in which the actor has just asked this and nothing else: a retry, or for another answer."""
+    if asked.role != Role.USER:
         return None
-    *earlier, question = [history[place].content for place in places[-QUESTIONS_COMPARED:]]
-    last, after = history[-1], len(history) - 1 - places[-1]
-    said = Message.objects.of([actor.pk])
-    same = said.filter(session_id=OuterRef("session_id"))
-    rows = said.filter(role=Role.USER, content=question, session__channel=channel)
-    for text in earlier:
-        rows = rows.filter(Exists(same.filter(role=Role.USER, content=text, seq__lt=OuterRef("seq"))))
-    rows = rows.annotate(
-        shown=Exists(same.filter(role=last.role, content=last.content, seq__gte=OuterRef("seq"))),
-        ends=ExpressionWrapper(Q(session__message_count=F("seq") + after), BooleanField()),
-    ).order_by("-shown", "-ends", "-created_at", "-id")
-    # Texts have no index: search the newest rows first, as most conversations continue from there.
-    newest = said.order_by("-created_at", "-id").values("pk")[:MAX_RECENT]
-    found = rows.filter(pk__in=newest).first()
-    if found is None or not (found.shown or earlier):
-        found = rows.first()
-    return found.session_id if found else None
-
-
-def _failed_session(actor: Actor, asked: NewMessage, channel: str) -> UUID | None:
-    """Return the session of the actor's latest question where that is the same one, and all its messages."""
-    turns = ChatTurn.objects.filter(actor=actor, session__channel=channel).select_related("session", "question")
-    turn = turns.first()
-    if turn is None or turn.state != TurnState.FAILED or turn.session.message_count != 1:
-        return None
-    return turn.session_id if turn.question.content == asked.content else None
+    is_distinct = len(asked.content) >= REPEATED_LENGTH
+    turns = ChatTurn.objects.filter(actor=actor, session__channel=question.channel, question__seq=1)
+    latest = turns.select_related("question").order_by("-created_at", "-id")[:MAX_TURNS]
+    for place, turn in enumerate(latest):
+        has_failed = turn.state == TurnState.FAILED and place == 0
+        is_recent = turn.created_at > now - REPEATED_WITHIN and (is_distinct or question.is_retry)
+        if turn.question.content == asked.content and (has_failed or is_recent):
+            said = Message.objects.of([actor.pk]).filter(session_id=turn.session_id, role=Role.USER)
+            return None if said.filter(seq__gt=1).exists() else turn.session_id
+    return None
 
 
 def _latest(actor: Actor, session_id: UUID) -> list[Message]:

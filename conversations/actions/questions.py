@@ -35,10 +35,12 @@ class Question:
     the idempotency key.
 
     For programs that keep the conversation themselves (ADR 51): `history` is the conversation before the message as
-    they show it, which the model reads, each with the id of the stored message, if known; `before` is what they show
-    and the session does not have yet, stored with the question; `shown` are the `seq` of what it shows of the session,
+    they show it, which the model reads, each with the id of the stored message, if known; `after` are answers behind
+    the message, which the model continues; `talk` is what of the message is stored; `before` is what they show and the
+    session does not have yet, stored with the question; `shown` are the `seq` of what it shows of the session,
     None where that is not known, and `last_seq` the session's last then; `instructions` are those of a ContextRequest.
-    A repeated `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal,
+    A repeated `client_message_id` is the same question asked again, and with `is_retry` the same body is the same call.
+    `body` is what a repeat under the key must equal,
     in place of these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored,
     as a streamed one is.
     """
@@ -56,11 +58,14 @@ class Question:
     options: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
     history: tuple[tuple[NewMessage, UUID | None], ...] = field(default=(), repr=False)
+    after: tuple[NewMessage, ...] = field(default=(), repr=False)
+    talk: NewMessage | None = field(default=None, repr=False)
     before: tuple[NewMessage, ...] = field(default=(), repr=False)
     shown: frozenset[int] | None = None
     last_seq: int = 0
     instructions: str = field(default="", repr=False)
     client_message_id: str | None = None
+    is_retry: bool = False
     max_output_tokens: int | None = None
     keeps_truncated: bool = False
     constraints: Constraints = field(default_factory=Constraints)
@@ -82,31 +87,31 @@ class Question:
         )
 
 
-def user_message_of(turn: ChatTurn, question: Question) -> Message:
-    """Return the user's message that a turn answers; for results of tools, the last one before them.
+def asked_of(turn: ChatTurn, question: Question) -> tuple[NewMessage, Message | None]:
+    """Return the user's message that a turn answers, as the client shows it, and as it is stored, if it is.
 
-    Unsaved where only the client has it.
+    For results of tools it is the last one before them.
     """
     if turn.question.role == Role.USER:
-        return turn.question
+        message = NewMessage(role=Role.USER, content=question.message, blocks=question.blocks, author=question.author)
+        return message, turn.question
     if (place := _last_question(question)) >= 0:
         shown, key = question.history[place]
         stored = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
         same = Q(pk=key) if key else Q(client_message_id=shown.client_message_id)
-        found = stored.filter(same).first()
-        return found or Message(content=shown.content, blocks=shown.blocks, author=shown.author)
+        return shown, stored.filter(same).first()
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
-    message = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
-    if message is None:
+    row = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
+    if row is None:
         raise NoSuchCall("Nobody has asked anything in this session.")
-    return message
+    return NewMessage(role=Role.USER, content=row.content, blocks=row.blocks, author=row.author), row
 
 
 def shown_messages(turn: ChatTurn, question: Question) -> tuple[ShownMessage, ...] | None:
     """Return the conversation as the client shows it, without the user's message; None where it shows none."""
-    if not question.history:
+    if not question.history and not question.after:
         return None
-    ids = [message.client_message_id for message, key in question.history if key is None]
+    ids = [message.client_message_id for message, key in question.history if key is None and message.client_message_id]
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, client_message_id__in=ids)
     keys = dict(rows.values_list("client_message_id", "pk")) if ids else {}
     shown, used = [], set[UUID]()
@@ -115,12 +120,13 @@ def shown_messages(turn: ChatTurn, question: Question) -> tuple[ShownMessage, ..
         # Conversations that are alike may lead to one stored message twice; the client shows two all the same.
         shown.append(ShownMessage(message, str(key) if key and key not in used else None))
         used |= {key} if key else set()
-    if not question.tool_results:
-        return tuple(shown)
-    place = _last_question(question)
-    results = NewMessage(role=Role.TOOL, content="", blocks=question.tool_results)
-    current = [*shown[place + 1 :], ShownMessage(results, str(turn.question_id))]
-    return (*shown[: max(0, place)], *(replace(each, is_current=True) for each in current))
+    current = [ShownMessage(message) for message in question.after]
+    if question.tool_results:
+        place = _last_question(question)
+        results = NewMessage(role=Role.TOOL, content="", blocks=question.tool_results)
+        current = [*shown[place + 1 :], ShownMessage(results, str(turn.question_id)), *current]
+        shown = shown[: max(0, place)]
+    return (*shown, *(replace(each, is_current=True) for each in current))
 
 
 def _last_question(question: Question) -> int:

@@ -1,21 +1,25 @@
-"""Answer messages that are nobody's to remember: a program's own tasks, and temporary conversations (ADR 51).
+"""Answer messages that are not to be remembered: a program's own tasks, temporary conversations, and calls that only
+read memory (ADR 51).
 
-The model gets the messages alone. Nothing is read from memory, and nothing stored but the ledger entry.
+Nothing is stored but the ledger entry.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from conversations.actions.chat import TurnSuperseded
+from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.questions import Question
-from conversations.domain.content import Language, blocks_of
+from conversations.domain.content import Language, blocks_of, references_in
 from conversations.domain.formats import FORMATS
-from conversations.domain.messages import NewMessage, Role
+from conversations.domain.messages import NewMessage, Role, ShownMessage
 from conversations.domain.policy import ChatPolicy
 from conversations.domain.prompt import Prompt, Turn
 from conversations.models import ChatTurn, Message
+from memoryhub.auth.access import Tenant
+from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, run_in_background
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
@@ -24,24 +28,26 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
 
-def answer_unstored(*, actor: Actor, question: Question, said: Sequence[NewMessage], now: datetime) -> ChatTurn:
-    """Return the answer to the last message as an unsaved turn. Raises ProviderError."""
+def answer_unstored(
+    *, actor: Actor, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
+) -> ChatTurn:
+    """Return the answer to the last message as an unsaved turn. Raises ProviderError, ContextTooLarge."""
     turn = ChatTurn(actor=actor, created_at=now)
     try:
-        return _filled(turn, complete(_request(actor, question, said), actor=actor))
+        return _filled(turn, complete(_request(turn, question, said, by, now), actor=actor))
     except TruncatedAnswer as error:
         return _filled(turn, error.partial, truncated=True)
 
 
 def stream_unstored(
-    *, actor: Actor, question: Question, said: Sequence[NewMessage], now: datetime
+    *, actor: Actor, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
 ) -> tuple[ChatTurn, Stream[Delta | ChatTurn]]:
     """Start answering the last message; return an unsaved turn and its stream, which ends with that turn.
 
-    The stream may raise ProviderError.
+    The stream may raise ProviderError. Raises ContextTooLarge.
     """
     turn, pieces = ChatTurn(actor=actor, created_at=now), Stream[Delta | ChatTurn]()
-    run_in_background(_answer(turn, _request(actor, question, said), pieces))
+    run_in_background(_answer(turn, _request(turn, question, said, by, now), pieces))
     return turn, pieces
 
 
@@ -58,8 +64,44 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
         raise
 
 
-def _request(actor: Actor, question: Question, said: Sequence[NewMessage]) -> CompletionRequest:
-    policy = effective_policy(ChatPolicy, actor.agent, actor)
+def _request(
+    turn: ChatTurn, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
+) -> CompletionRequest:
+    policy = effective_policy(ChatPolicy, turn.actor.agent, turn.actor)
+    remembers = question.with_memory and any(each.role == Role.USER for each in said)
+    system, messages = _remembered(turn, said, question, by, now) if remembers else _alone(turn, said, question)
+    return CompletionRequest(
+        operation=Operation.CHAT,
+        messages=tuple(map(ChatMessage.of, messages)),
+        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
+        deadline_seconds=policy.chat_deadline_seconds,
+        system=system,
+        tools=question.tools,
+        constraints=question.constraints,
+    )
+
+
+Written = tuple[Any, Sequence[Mapping[str, Any]]]
+
+
+def _remembered(
+    turn: ChatTurn, said: Sequence[NewMessage], question: Question, by: Principal, now: datetime
+) -> Written:
+    """Return the messages with their context, as system prompt and turns; the context is a dry run."""
+    agent = turn.actor.agent
+    place = max(place for place, each in enumerate(said) if each.role == Role.USER)
+    asked, shown = said[place], [ShownMessage(each, is_current=n > place) for n, each in enumerate(said) if n != place]
+    request = ContextRequest(
+        message=asked.content, attachments=references_in(asked.blocks), author=asked.author, shown=tuple(shown),
+        format=llm_provider().form, instructions=question.instructions, options={},
+    )  # fmt: skip
+    tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)
+    context = assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)
+    turn.context_metadata = context.metadata
+    return context.assembly.prompt_and_turns
+
+
+def _alone(turn: ChatTurn, said: Sequence[NewMessage], question: Question) -> Written:
     turns = [
         Turn(
             Role.USER if message.role == Role.TOOL else message.role,
@@ -68,16 +110,8 @@ def _request(actor: Actor, question: Question, said: Sequence[NewMessage]) -> Co
         for message in said
     ]
     prompt = Prompt(question.instructions, tuple(turn for turn in turns if turn.blocks))
-    _system, formatted = FORMATS[llm_provider().form](prompt, cast("Language", actor.agent.language))
-    return CompletionRequest(
-        operation=Operation.CHAT,
-        messages=tuple(ChatMessage.of(message) for message in formatted if message["role"] != Role.SYSTEM),
-        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
-        deadline_seconds=policy.chat_deadline_seconds,
-        system=question.instructions,
-        tools=question.tools,
-        constraints=question.constraints,
-    )
+    _system, formatted = FORMATS[llm_provider().form](prompt, cast("Language", turn.actor.agent.language))
+    return question.instructions, [message for message in formatted if message["role"] != Role.SYSTEM]
 
 
 def _filled(turn: ChatTurn, completion: Completion, *, truncated: bool = False) -> ChatTurn:

@@ -19,7 +19,7 @@ MAX_DATA_LENGTH: Final = 7_000_000
 """Of base64, which is 5 MB (of 2²⁰ bytes) of an image."""
 
 MAX_ID_LENGTH: Final = 255
-MAX_BLOCKS: Final = 100
+MAX_BLOCKS: Final = 1_000
 
 BLOCK_FIELDS: Final = {
     "text": ({"text"}, {"citations"}),
@@ -147,7 +147,7 @@ class ContentField(serializers.Field):
     """A message's content: a text, or a list of blocks."""
 
     default_error_messages = {
-        "kind": "must be a text, or a list of 1 to 100 blocks.",
+        "kind": "must be a text, or a list of 1 to 1,000 blocks.",
         "empty": "must hold more than white space.",
         "long": f"must have at most {MAX_TEXT_LENGTH} characters.",
     }
@@ -262,8 +262,8 @@ class ToolIn(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "function" in attrs:
             function = attrs["function"] if isinstance(attrs["function"], dict) else {}
-            inner = {name: function[name] for name in ("name", "description") if name in function}
-            schema = {"input_schema": function["parameters"]} if "parameters" in function else {}
+            inner = {name: function[name] for name in ("name", "description") if function.get(name) is not None}
+            schema = {"input_schema": function["parameters"]} if function.get("parameters") is not None else {}
             tool = ToolIn(data={**inner, **schema})
             tool.is_valid(raise_exception=True)
             return dict(tool.validated_data)

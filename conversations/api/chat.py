@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 from django.http import StreamingHttpResponse
@@ -171,13 +171,13 @@ class ChatView(ApiView):
     idempotent_by_itself = True
     problems = {ChatFailed: _failed, PolicyError: wrong_options}
 
-    def keyed(self, serializer: type[serializers.Serializer]) -> tuple[str | None, dict[str, Any]]:
-        """Return the idempotency key and the validated body. Raises Problem, KeyReused, ValidationError."""
+    def keyed(self, serializer: type[serializers.Serializer], data: Any = None) -> tuple[str | None, dict[str, Any]]:
+        """Return the idempotency key and the validated body (or `data`). Raises Problem, KeyReused, ValidationError."""
         key = self.request.headers.get("Idempotency-Key")
         if key is not None:
             check_key(key)
         try:
-            return key, self.validated(serializer)
+            return key, self.validated(serializer, data)
         except ValidationError:
             if key is not None and key_is_used(key=key, by=self.principal):
                 raise KeyReused("This Idempotency-Key was used with another body.") from None
@@ -268,7 +268,7 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
             else:
                 yield event("done", turn_as_json(piece))
     except Exception as error:
-        yield event("error", problem_of(error))
+        yield event("error", problem_of(error, ChatView.problems))
 
 
 async def with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
@@ -282,9 +282,9 @@ async def with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Del
         yield piece
 
 
-def problem_of(error: Exception) -> dict[str, Any]:
+def problem_of(error: Exception, problems: Mapping[type[Exception], Callable[[Any], APIException]]) -> dict[str, Any]:
     """Return the problem document that the plain call would have answered."""
-    translate = next((function for kind, function in ChatView.problems.items() if isinstance(error, kind)), problem_for)
+    translate = next((function for kind, function in problems.items() if isinstance(error, kind)), problem_for)
     translated = translate(error)
     if translated is None:
         log.error("chat failed", extra={"error": error_text(error)})

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from conversations.api import chat, views
-from conversations.api.compatible import openai
+from conversations.api.compatible import anthropic, openai, responses
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view(), name="sessions"),
@@ -14,6 +14,11 @@ urlpatterns = [
     path("chat", chat.Chat.as_view(), name="chat"),
     path("openai/chat/completions", openai.Completions.as_view(), name="openai-chat-completions"),
     path("openai/models", openai.Models.as_view(), name="openai-models"),
+    path("openai/models/<str:model>", openai.OneModel.as_view(), name="openai-model"),
+    path("openai/responses", responses.Responses.as_view(), name="openai-responses"),
+    path("anthropic/v1/messages", anthropic.Messages.as_view(), name="anthropic-messages"),
+    path("anthropic/v1/messages/count_tokens", anthropic.CountTokens.as_view(), name="anthropic-count-tokens"),
+    path("anthropic/v1/models", anthropic.Models.as_view(), name="anthropic-models"),
     path("context", views.Contexts.as_view(), name="context"),
     path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
 ]

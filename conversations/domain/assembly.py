@@ -105,10 +105,10 @@ class Assembly:
 def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
     """Return the fullest context that stays within the policy's token limit; `count` returns the tokens of one text.
 
-    Raises InvalidContext for a blank message, ContextTooLarge where system prompt and message alone exceed the limit,
-    NonceCollision where the caller must draw another nonce.
+    Raises InvalidContext for a blank message without attachments, ContextTooLarge where system prompt and message alone
+    exceed the limit, NonceCollision where the caller must draw another nonce.
     """
-    if not request.message.strip():
+    if not request.message.strip() and not request.attachments:
         raise InvalidContext(["the user's message is empty"])
     writer = PromptWriter(request, request.candidates, request.format, count)
     selection = select_within_budget(writer)
@@ -127,7 +127,9 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
         compression_applied=not COMPRESSION_REASONS.isdisjoint(selection.reasons.values()),
         degraded=tuple(dict.fromkeys(name for layer in request.layers for name in layer.degraded)),
     )
-    check_context(system, messages, metadata.total_tokens, metadata.token_limit)
+    last = request.candidates[-1] if request.candidates else None
+    continues = last is not None and last.is_current and last.role == "assistant"
+    check_context(system, messages, metadata.total_tokens, metadata.token_limit, continues=continues)
     return Assembly(
         system=system,
         messages=messages,
@@ -175,12 +177,24 @@ class InvalidContext(DomainError, ValueError):
         super().__init__("; ".join(problems))
 
 
-def check_context(system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int) -> None:
-    """Raise InvalidContext naming every broken rule; `system` is None where it is the first message."""
+def check_context(
+    system: str | Sequence[Message] | None,
+    messages: Sequence[Message],
+    total: int,
+    limit: int,
+    *,
+    continues: bool = False,
+) -> None:
+    """Raise InvalidContext naming every broken rule; `system` is None where it is the first message.
+
+    Only where the model `continues` an answer does the assistant have the last word.
+    """
     if system is None and messages and messages[0].get("role") == "system":
         system, messages = messages[0].get("content"), messages[1:]
     problems = [] if system is not None and _is_filled(system) else ["system is empty"]
     problems += _message_problems(messages)
+    if messages and not continues and messages[-1].get("role") not in ("user", "tool"):
+        problems.append("the last message is not the user's")
     if total > limit:
         problems.append(f"{total} tokens are more than the limit of {limit}")
     if problems:
@@ -204,8 +218,6 @@ def _message_problems(turns: Sequence[Message]) -> list[str]:
     problems += _tool_problems(turns)
     if turns[0].get("role") != "user":
         problems.append("the first message is not the user's")
-    if turns[-1].get("role") not in ("user", "tool"):
-        problems.append("the last message is not the user's")
     return problems
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from conversations.domain.layers import BY_NAME, PRECEDENCE
 from memoryhub.errors import _, format_lazy
-from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
+from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
 
 AUTO_PLACEMENT: Final = "auto"
 BEFORE_HISTORY: Final = "before_history"
@@ -213,6 +213,10 @@ class ChatPolicy(Policy):
     chat_max_output_tokens: int = 4096
     chat_memory: bool = True
     chat_deadline_seconds: int = 120
+    unstored_tags: tuple[str, ...] = (
+        "additional_data", "environment_context", "environment_details", "system-reminder", "system_reminder",
+        "user_instructions", "workspace_info",
+    )  # fmt: skip
 
     TITLE = _("Chat")
     CHECKS = {
@@ -227,6 +231,13 @@ class ChatPolicy(Policy):
             _("Deadline of an answer"),
             _("how long an answer may take, from the question to its last word"),
             _("seconds"),
+        ),
+        "unstored_tags": words().described(
+            _("Tags of programs"),
+            _(
+                "what a program wraps in these tags inside a user's message is shown to the model, but not stored "
+                "(only where the program keeps the conversation)"
+            ),
         ),
     }
 

@@ -125,7 +125,8 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     history = _history(frame, past, [contents[place] for place in places], names_by_role)
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
-    blocks = (*_preface(frame, past, names_by_role), *frame.attachments, text_block(frame.message))
+    text = (text_block(frame.message),) if frame.message.strip() else ()  # of an image alone
+    blocks = (*_preface(frame, past, names_by_role), *frame.attachments, *text)
     message = [Turn("user", blocks)]
     for place in places[len(past) :]:
         message += turns_of(frame, candidates[place], contents[place])

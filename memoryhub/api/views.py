@@ -209,13 +209,14 @@ class ApiView(APIView):
 
     `scopes` maps methods to the required scope, as `operation` says (methods that are not there are closed);
     `problems` maps the app's exceptions.
-    `idempotent_by_itself` leaves `Idempotency-Key` to the view.
+    `idempotent_by_itself` leaves `Idempotency-Key` to the view, `takes_any_query` allows undeclared query parameters.
     """
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
     problems: ClassVar[Mapping[type[Exception], Callable[[Any], APIException]]] = {}
     idempotent_in_transaction: ClassVar[bool] = True
     idempotent_by_itself: ClassVar[bool] = False
+    takes_any_query: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -240,7 +241,8 @@ class ApiView(APIView):
         super().initial(request, *args, **kwargs)
         method = str(request.method)
         self._declared = _declared(self, "GET" if method == "HEAD" else method)
-        _check_query(request, self._declared)
+        if not self.takes_any_query:
+            _check_query(request, self._declared)
         if method in ("POST", "PUT", "PATCH") and self.scopes.get(method) is not Scope.READ:
             check_disk()
 

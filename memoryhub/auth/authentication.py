@@ -45,10 +45,14 @@ def usable_key(text: str, *, now: datetime) -> ApiKey | None:
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Bearer keys. All failures look the same, so that guessing reveals nothing."""
+    """Bearer keys, or keys in `X-Api-Key` as Anthropic's SDK sends them. All failures look the same: guessing reveals
+    nothing.
+    """
 
     def authenticate(self, request: Request | HttpRequest) -> tuple[Principal, ApiKey] | None:
         parts = get_authorization_header(request).split()  # type: ignore[arg-type]
+        if not parts and (sent := request.headers.get("X-Api-Key")):
+            parts = [b"bearer", sent.strip().encode("latin-1", "replace")]
         if not parts or parts[0].lower() != b"bearer":
             return None
         if len(parts) != 2:

@@ -1,6 +1,7 @@
 """Answers from Anthropic's Messages API, or from any server that speaks it."""
 
 import json
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import anthropic
 from memoryhub.llm.answers import Draft, Event, Stop, parse_object, token_count, value_at, vendor_schema
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event, run
-from memoryhub.llm.types import CompletionRequest, Constraints, Form
+from memoryhub.llm.types import CompletionRequest, Constraints, Form, Tool
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
@@ -21,6 +22,7 @@ STOPS = {
     "refusal": Stop.REFUSED,
     "tool_use": Stop.CALLS,
 }
+EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """Reported separately, because they are priced separately; a request's size is their sum."""
 
@@ -80,18 +82,20 @@ class AnthropicProvider(RemoteProvider):
             "model": self.model_for(request.operation),
             "messages": [each.as_sent() for each in request.messages],
         }
-        if request.tools:
+        tools = request.tools or _called_tools(request)
+        if tools:
             question["tools"] = [
                 {"name": tool.name, "input_schema": dict(tool.parameters)}
                 | ({"description": tool.description} if tool.description else {})
-                for tool in request.tools
+                for tool in tools
             ]
         if request.system:
             question["system"] = request.system
         if request.json_schema is not None:
             form = {"type": "json_schema", "schema": vendor_schema(request.json_schema)}
             question["output_config"] = {"format": form}
-        return question | _constraints(request.constraints)
+        constraints = request.constraints if request.tools else replace(request.constraints, tool_choice="none")
+        return question | _constraints(constraints, has_tools=bool(tools))
 
     def _read(self, message: Any) -> Draft:
         draft = Draft(model=message.get("model"), stop=_stop(message.get("stop_reason")), has_ended=True)
@@ -121,13 +125,31 @@ class AnthropicProvider(RemoteProvider):
         return ""
 
 
-def _constraints(constraints: Constraints) -> dict[str, Any]:
-    """Return the constraints that count as input; stop sequences do not."""
+def _called_tools(request: CompletionRequest) -> tuple[Tool, ...]:
+    """Return the tools that a conversation calls, without schemas: Anthropic refuses calls of tools not described."""
+    blocks = (block for block in request.blocks if block.get("type") == "tool_use")
+    return tuple(Tool(name, {"type": "object"}) for name in dict.fromkeys(block["name"] for block in blocks))
+
+
+def _constraints(constraints: Constraints, *, has_tools: bool) -> dict[str, Any]:
+    """Return the constraints that count as input, stop sequences apart.
+
+    Of sampling, Messages has the effort alone; the rest is left out, as in Anthropic's own endpoint in OpenAI's form.
+    """
     sent: dict[str, Any] = {}
+    output: dict[str, Any] = {}
     if constraints.response_format is not None:
         schema = constraints.response_format["json_schema"]["schema"]
-        sent["output_config"] = {"format": {"type": "json_schema", "schema": dict(schema)}}
+        output["format"] = {"type": "json_schema", "schema": dict(schema)}
+    if (effort := constraints.sampling.get("reasoning_effort")) in EFFORTS:
+        output["effort"] = effort
+    if output:
+        sent["output_config"] = output
+    if not has_tools:
+        return sent
     choice: dict[str, Any] = {"type": "auto"}
+    if constraints.tool_choice == "none":
+        return {**sent, "tool_choice": {"type": "none"}}
     if constraints.tool_choice == "required":
         choice = {"type": "any"}
     elif constraints.tool_choice != "auto":

@@ -4,6 +4,8 @@ Messages are for operators and end up in logs, job rows and API answers: they ne
 text of a user, so they are never copied from a vendor's answer.
 """
 
+from typing import Any
+
 
 class EmptyText(ValueError):
     """A text to embed is empty or blank."""
@@ -37,9 +39,17 @@ class ProviderTimeout(ProviderUnavailable):
 
 
 class ProviderRejected(ProviderError):
-    """The provider understood the request and refused it; the same request will be refused again."""
+    """The provider understood the request and refused it; the same request will be refused again.
+
+    `reason` is the vendor's own message, for the client whose request it is; it may quote texts, so it is not in the
+    message of the exception.
+    """
 
     permanent = True
+
+    def __init__(self, message: str, *, code: str, reason: str = "", **options: Any) -> None:
+        super().__init__(message, code=code, **options)
+        self.reason = reason
 
 
 class ProviderMisconfigured(ProviderError):

@@ -68,7 +68,7 @@ class OpenAIProvider(RemoteProvider):
             shape = vendor_schema(request.json_schema)
             schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
             question["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return question | _constraints(request.constraints)
+        return question | _constraints(request.constraints, has_tools=bool(request.tools))
 
     def _read(self, message: Any) -> Draft:
         choice = value_at(message, "choices", 0)
@@ -94,12 +94,16 @@ class OpenAIProvider(RemoteProvider):
         return _take_message(draft, value_at(choice, "delta"))
 
 
-def _constraints(constraints: Constraints) -> dict[str, Any]:
-    sent: dict[str, Any] = {"stop": list(constraints.stop)} if constraints.stop else {}
+def _constraints(constraints: Constraints, *, has_tools: bool) -> dict[str, Any]:
+    sent: dict[str, Any] = {**constraints.sampling}
+    if constraints.stop:
+        sent["stop"] = list(constraints.stop)
     if constraints.response_format is not None:
         sent["response_format"] = dict(constraints.response_format)
-    if constraints.tool_choice == "required":
-        sent["tool_choice"] = "required"
+    if not has_tools:  # OpenAI refuses a choice among none
+        return sent
+    if constraints.tool_choice in ("none", "required"):
+        sent["tool_choice"] = constraints.tool_choice
     elif constraints.tool_choice != "auto":
         sent["tool_choice"] = {"type": "function", "function": {"name": constraints.tool_choice}}
     return sent if constraints.parallel_tool_calls else {**sent, "parallel_tool_calls": False}

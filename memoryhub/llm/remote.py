@@ -11,6 +11,7 @@ Error messages never include the vendor's, which may quote the request.
 """
 
 import asyncio
+import re
 import ssl
 import time
 from abc import abstractmethod
@@ -42,6 +43,8 @@ MAX_RETRY_AFTER_SECONDS = 3600.0
 
 QUOTA_ERRORS = frozenset({"billing_error", "insufficient_quota"})
 """Error codes of Anthropic and OpenAI for an exhausted account."""
+
+MAX_REASON_LENGTH = 500
 
 WAIT_FOR_QUOTA_SECONDS = 600.0
 """Retry pause for an exhausted account, which an operator has to refill."""
@@ -78,7 +81,21 @@ def from_status(error: Any) -> ProviderError:
         return ProviderMisconfigured(message, code="not_found")
     if status in (408, 409, 425) or status >= 500:
         return overloaded(status, wait)
-    return ProviderRejected(f"The provider refuses the request ({status}).", code="rejected")
+    about = _refused_field(error.body)
+    message = f"The provider refuses the request ({status}{about and f', about {about}'})."
+    return ProviderRejected(message, code="rejected", reason=_reason(error.body))
+
+
+def _reason(body: object) -> str:
+    """Return the vendor's message about a request that it refuses."""
+    message = value_at(body, "error", "message") or value_at(body, "message")
+    return message[:MAX_REASON_LENGTH] if isinstance(message, str) else ""
+
+
+def _refused_field(body: object) -> str:
+    """Return the name of the field that a vendor refuses, "" where it names none."""
+    name = value_at(body, "error", "param") or value_at(body, "param")
+    return name if isinstance(name, str) and re.fullmatch(r"[\w.\[\]-]{1,100}", name) else ""
 
 
 def from_event(error: object) -> ProviderError:

@@ -73,13 +73,20 @@ class Constraints:
     """Constrain an answer as the client asks: values for the vendor, which alone enforces them.
 
     `stop` are texts before which the answer ends. `response_format` is in OpenAI's form. `tool_choice` is `auto`,
-    `required`, or the name of the tool to call.
+    `none`, `required`, or the name of the tool to call. `sampling` are OpenAI's parameters of SAMPLING.
     """
 
     stop: tuple[str, ...] = field(default=(), repr=False)
     response_format: Mapping[str, Any] | None = field(default=None, repr=False)
     tool_choice: str = "auto"
     parallel_tool_calls: bool = True
+    sampling: Mapping[str, float | str] = field(default_factory=dict)
+
+
+SAMPLING: Final = (
+    "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort", "verbosity",
+)  # fmt: skip
+"""Parameters of an answer that only the vendor interprets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
             actor_id=UUID(planted.actor_id), import_id=UUID(begun["id"]), kind="memory", row_id=memory_key
         )
     planted.ids |= {
-        "import_id": begun["id"], "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
+        "import_id": begun["id"], "agent_id": agent_id, "model": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
         "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
@@ -269,6 +269,21 @@ BODIES: dict[tuple[str, str], Body] = {
     ("openai-chat-completions", "post"): lambda planted: {
         "model": planted.agent_id,
         "user": planted.user_id,
+        "messages": [{"role": "user", "content": "green tea?"}],
+    },
+    ("openai-responses", "post"): lambda planted: {
+        "model": planted.agent_id,
+        "user": planted.user_id,
+        "input": "green tea?",
+    },
+    ("anthropic-messages", "post"): lambda planted: {
+        "model": planted.agent_id,
+        "metadata": {"user_id": planted.user_id},
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "green tea?"}],
+    },
+    ("anthropic-count-tokens", "post"): lambda planted: {
+        "model": planted.agent_id,
         "messages": [{"role": "user", "content": "green tea?"}],
     },
     ("profile", "post"): lambda planted: planted.names,

@@ -89,7 +89,7 @@ ANTHROPIC_PARAMETERS = {
 OPENAI_PARAMETERS = {
     *("model", "messages", "max_tokens", "max_completion_tokens", "stream", "stream_options", "response_format"),
     *("metadata", "store", "user", "reasoning_effort", "temperature", "tools", "tool_choice"),
-    *("stop", "parallel_tool_calls"),
+    *("stop", "parallel_tool_calls", "top_p", "seed", "frequency_penalty", "presence_penalty", "verbosity"),
 }
 
 
@@ -310,7 +310,7 @@ def _texts(content: Any) -> list[str]:
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
-    if "output_config" in body:
+    if "format" in body.get("output_config", {}):
         schema: dict[str, Any] = body["output_config"]["format"]["schema"]
         return schema
     form = body.get("response_format") or {}
@@ -332,7 +332,7 @@ def _refusal(asked: Asked) -> tuple[int, str] | None:
         or lacks_size
         or not has_version
         or not asked.model
-        or not asked.messages
+        or not (asked.messages or (asked.system and not is_anthropic))
         or (is_anthropic and not all(text.strip() for text in texts))
         or not {each["role"] for each in asked.messages} <= {"user", "assistant", "tool"}
         or message_problem(asked.vendor, asked.messages, asked.body.get("tools"))
@@ -350,7 +350,7 @@ def message_problem(vendor: Vendor, messages: Sequence[Mapping[str, Any]], tools
     """Return why a vendor refuses messages: roles, calls of tools and their results; None where it takes them."""
     check = _anthropic_problem if vendor == "anthropic" else _openai_problem
     problem, called = check(messages)
-    if problem is None and called and not tools:
+    if problem is None and called and not tools and vendor == "anthropic":
         return "calls, and no tools are described"
     names = [tool["name"] if vendor == "anthropic" else tool["function"]["name"] for tool in tools or ()]
     if len(names) > len(set(names)) or not all(map(NAMES[vendor].fullmatch, names)):

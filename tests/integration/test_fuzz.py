@@ -275,6 +275,31 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
                 {"role": "tool", "tool_call_id": "c1", "content": "green"},
             ],
         },
+        "openai-responses": {
+            "model": planted.agent_id, "user": planted.user_id, "metadata": {"session_id": "one"}, "instructions": "Be brief.",
+            "max_output_tokens": 9, "stream": False, "store": True, "previous_response_id": None, "tool_choice": "auto",
+            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+            "text": {"format": {"type": "text"}, "verbosity": "low"}, "reasoning": {"effort": "low"},
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "tea"}]},
+                {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "green"},
+            ],
+        },
+        "anthropic-messages": {
+            "model": planted.agent_id, "metadata": {"user_id": planted.user_id}, "max_tokens": 9, "stream": False,
+            "system": [{"type": "text", "text": "Be brief."}], "stop_sequences": ["x"], "tool_choice": {"type": "auto"},
+            "tools": [{"name": "look", "description": "Look.", "input_schema": {"type": "object"}}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "tea"}]},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "green"}]},
+            ],
+        },
+        "anthropic-count-tokens": {
+            "model": planted.agent_id, "system": "Be brief.", "messages": [{"role": "user", "content": "tea"}],
+            "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+        },
         "memories": {
             **names, **curated, "perspective": "p", "learning": "x", "source": "manual", "strength": 1.0,
             "strength_by_perspective": {"p": 0.5}, "embedding": [0.1] * 384,

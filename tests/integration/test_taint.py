@@ -86,6 +86,7 @@ def _trusted_rows(client: APIClient) -> Place:
     run_all_jobs()
     return Place(
         {"session_id": session, "message_id": messages[0]["id"], "memory_id": memory["id"], "agent_id": "kana",
+         "model": "kana",
          "revision_id": revision["id"], "project_name": "tea-shop", "document_name": "detail-supply.md",
          "receipt_id": receipt, "route_id": route, "batch_id": batch},
     )  # fmt: skip
@@ -122,7 +123,7 @@ def _repeated(schema: dict[str, Any], name: str = "") -> Any:
 
 # Every write
 
-WRITES_NOTHING = {"memories-search", "memories-retrieve", "memories-candidates"}
+WRITES_NOTHING = {"memories-search", "memories-retrieve", "memories-candidates", "anthropic-count-tokens"}
 """They read, or count."""
 
 
@@ -182,6 +183,16 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
     ]
     completion = {"model": "kana", "user": "hiroki", "messages": shown}
     send("post", "openai-chat-completions", "openai/chat/completions", completion)
+    responses = {
+        "model": "kana",
+        "user": "hiroki",
+        "instructions": text,
+        "input": shown,
+        "metadata": {"session_id": short},
+    }
+    send("post", "openai-responses", "openai/responses", responses)
+    named = {"model": "kana", "system": text, "max_tokens": 100, "metadata": {"user_id": "hiroki"}}
+    send("post", "anthropic-messages", "anthropic/v1/messages", {**named, "messages": shown[1:]})
     send("post", "session-extract", f"sessions/{own}/extract", {})
     send("post", "session-end", f"sessions/{own}/end", {})
 

@@ -23,7 +23,10 @@ from tests.factories.routes import Route, api_routes, closed_routes
 CALLS = [(route, method) for route in closed_routes() for method in route.methods]
 pytestmark = pytest.mark.usefixtures("llm")
 
-LISTS_OF_AGENTS = ("agents", "openai-models")
+LISTS_OF_AGENTS = ("agents", "openai-models", "anthropic-models")
+
+TELLS_OF_AGENTS = {"agent", "openai-model", "anthropic-count-tokens", *LISTS_OF_AGENTS}
+"""Calls about an agent whoever its users are."""
 
 REACHED = {200, 201, 202, 204, 409}
 """The call got to the row; 409: the row is in another state than the verb wants."""
@@ -161,7 +164,7 @@ def test_strangers_learn_and_change_nothing(
         said = answer.getvalue().decode()
         assert planted.user_mark not in said, (route.name, method, said)
         assert not is_closed_to_agent or planted.agent_mark not in said, (route.name, method, said)
-        lists_own = route.name in {"agent", *LISTS_OF_AGENTS} and method == "get"
+        lists_own = route.name in TELLS_OF_AGENTS and (method == "get" or route.name == "anthropic-count-tokens")
         assert answer.status_code in ({200, 404} if lists_own else {403, 404}), (route.name, method, said)
     assert everything() == before
 

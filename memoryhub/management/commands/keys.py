@@ -10,11 +10,12 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.auth.actions import issue_key, revoke_key
+from memoryhub.auth.actions import create_agent, issue_key, revoke_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Scope, command
-from memoryhub.management import check_reason, check_texts, moment_option, unknown_agent
+from memoryhub.management import check_reason, check_texts, moment_option
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN
 
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
@@ -29,7 +30,9 @@ class Command(BaseCommand):
         issue = verbs.add_parser("issue", help="Issue a key, and print it alone on the standard output, once.")
         issue.add_argument("name", help="What the key is for.")
         issue.add_argument("--scope", action="append", choices=[*map(str, Scope)], help=SCOPE_HELP)
-        issue.add_argument("--agent", action="append", help="An agent it may touch; once for each. Without it: all.")
+        issue.add_argument(
+            "--agent", action="append", help="An agent it may touch, made if new; once for each. Without it: all."
+        )
         issue.add_argument("--user", help="Bind it to this user. Without it: any user of its agents.")
         issue.add_argument(
             "--expires", metavar="DATE", help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00."
@@ -52,7 +55,7 @@ class Command(BaseCommand):
         if user == "":
             raise CommandError("--user is empty; leave it out for a key of any user.")
         check_texts(name=options["name"], user=user or "", agent="".join(agents or []))
-        _check_agents(agents or [])
+        new_agents = _new_agents(agents or [])
         values: dict[str, Any] = {
             "name": options["name"],
             "scopes": list(dict.fromkeys(map(Scope, options["scope"] or DEFAULT_SCOPES))),
@@ -66,6 +69,9 @@ class Command(BaseCommand):
         except ValidationError as error:
             problems = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
             raise CommandError(" ".join(problems)) from error
+        for agent in new_agents:
+            create_agent(agent_id=agent, values={"name": agent}, by=BY, now=now)
+            self.stderr.write(f"Agent {agent} is new, and was created.")
         row, new = issue_key(**values, by=BY, now=now)
         self.stderr.write(f"{row}: shown this once. Scopes: {', '.join(row.scopes)}.")
         self.stdout.write(new.text)
@@ -107,14 +113,13 @@ def _expiry(text: str | None, now: datetime) -> datetime | None:
     return moment
 
 
-def _check_agents(requested: Sequence[str]) -> None:
-    """Raise CommandError for agents that do not exist, with those that do."""
+def _new_agents(requested: Sequence[str]) -> list[str]:
+    """Return the requested agents that do not exist yet. Raises CommandError for ids that no agent may have."""
     known = set(Agent.objects.filter(pk__in=requested).values_list("pk", flat=True))
-    unknown = [agent for agent in requested if agent not in known]
-    if not unknown:
-        return
-    advice = "The admin, `POST /api/v1/agents`, or the first write of a key for all agents creates one."
-    raise CommandError(f"{unknown_agent(*unknown)} {advice}")
+    new = [agent for agent in dict.fromkeys(requested) if agent not in known]
+    if wrong := [agent for agent in new if not AGENT_ID_PATTERN.match(agent)]:
+        raise CommandError(f"--agent {wrong[0]!r}: give 1 to 255 letters, digits, - or _.")
+    return new
 
 
 def _find(text: str) -> ApiKey:

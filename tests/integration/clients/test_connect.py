@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import indent
@@ -17,6 +18,8 @@ import pytest
 from django.conf import settings
 
 from conversations.models import Message, Receipt
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.principals import command
 from strength.models import Memory
 from summaries.models import Document
 from tests.fakes.llm_server import LLMServer, Reply
@@ -126,6 +129,7 @@ def test_langgraph_recipe_stores_and_finds(web: Web, key: str) -> None:
 
 def test_openai_recipe_is_answered_with_a_receipt(web: Web, key: str, llm: LLMServer) -> None:
     (recipe,) = blocks(PAGE, "OpenAI-compatible programs")
+    create_agent(agent_id="kana", values={}, by=command("test"), now=datetime.now(UTC))
     llm.answer(Reply("Matcha."))
     answer, receipt_id = run(recipe, web, key).splitlines()
     assert (answer, receipt_id) == ("Matcha.", str(Receipt.objects.get().pk))

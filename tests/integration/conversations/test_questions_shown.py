@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conversations.models import Receipt
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import Asked, LLMServer, Reply
-from tests.integration.conversations.test_openai import DOOR, Talk, key_of, said, sdk  # noqa: F401
+from tests.integration.conversations.test_openai import Talk, said, sdk, sdk_of  # noqa: F401
 from tests.serving import Web
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_trimmed_from_the_oldest_and_counted(
 def test_conversations_that_are_alike_are_shown_whole(web: Web, llm: LLMServer) -> None:
     llm.answer(Reply("Yes."))
     choice = random.Random(3)
-    with openai.OpenAI(base_url=web.url + DOOR, api_key=key_of()) as client:
+    with sdk_of(web) as client:
         for _ in range(40):
             history = [said(role, choice.choice("abc")) for role in ["user", "assistant"] * choice.randint(1, 4)]
             asked: Any = [*history, said("user", choice.choice("abc"))]
@@ -119,7 +119,7 @@ def test_every_message_reaches_the_model_unchanged_and_in_order(
 ) -> None:
     llm.answer(Reply("Yes."))
     named = {"X-Session-Id": f"s{random.random()}"} if has_name else {}
-    with openai.OpenAI(base_url=web.url + DOOR, api_key=key_of(), default_headers=named) as client:
+    with sdk_of(web, **named) as client:
         client.chat.completions.create(
             model="kana",
             user=f"u{random.random()}",

@@ -281,7 +281,7 @@ def test_message_of_images_alone_is_stored(client: APIClient) -> None:
         [{"type": "image", "text": "x"}],
         [{"type": "text", "text": " "}],
         ["x"],
-        [{"type": "text", "text": "x"}] * 101,
+        [{"type": "text", "text": "x"}] * 1_001,
     ],
 )
 def test_wrong_blocks_are_refused(client: APIClient, blocks: list[Any]) -> None:

@@ -1,0 +1,250 @@
+"""OpenAI's Responses over the chat bridge: its items are brought to messages of chat completions (ADR 51).
+
+`previous_response_id` continues from what is stored of that answer's conversation.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+from django.http.response import HttpResponseBase
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from conversations.api.chat import KEEP_ALIVE, turn_as_json
+from conversations.api.compatible.calls import ClientCallView, pieces_of
+from conversations.api.compatible.openai import call_of, with_error
+from conversations.api.compatible.openai_in import CompletionIn
+from conversations.domain.messages import NewMessage, Role
+from conversations.models import ChatTurn, Message
+from memoryhub.api.views import operation
+from memoryhub.auth.access import visible_to
+from memoryhub.auth.principals import Scope
+from memoryhub.db.pool import Stream
+from memoryhub.llm.types import Delta
+
+PREFIX: Final = "resp_"
+MAX_CONTINUED: Final = 500
+"""Latest messages of a conversation that an answer continues."""
+
+SAME_NAMES: Final = ("model", "user", "metadata", "stream", "temperature", "top_p", "parallel_tool_calls")
+PART_TYPES: Final = {"input_text": "text", "output_text": "text", "text": "text"}
+
+
+def completion_body(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request in the form of chat completions. Raises ValidationError for items of other kinds."""
+    text, reasoning = _mapping(data.get("text")), _mapping(data.get("reasoning"))
+    body = {name: data[name] for name in SAME_NAMES if name in data}
+    body |= {"max_completion_tokens": data.get("max_output_tokens"), "verbosity": text.get("verbosity")}
+    body |= {"reasoning_effort": reasoning.get("effort"), "tool_choice": data.get("tool_choice")}
+    if isinstance(tools := data.get("tools"), list):
+        body["tools"] = [_tool(each) for each in tools]
+    if (shape := _mapping(text.get("format"))).get("type") == "json_schema":
+        described = {name: value for name, value in shape.items() if name != "type"}
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
+    elif shape:
+        body["response_format"] = shape
+    given = data.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if not isinstance(items, list):
+        raise ValidationError({"input": ["Send a text, or a list of items."]})
+    body["messages"] = _messages(items)
+    if instructions := data.get("instructions"):
+        body["messages"].insert(0, {"role": "system", "content": instructions})
+    return body
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _tool(tool: Any) -> Any:
+    """Return a function in the form of chat completions; other tools as they are, which are refused there."""
+    if not isinstance(tool, dict) or tool.get("type") != "function":
+        return tool
+    return {"type": "function", "function": {name: tool.get(name) for name in ("name", "description", "parameters")}}
+
+
+def _messages(items: Sequence[Any]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for place, item in enumerate(items):
+        values = _mapping(item)
+        match values.get("type", "message"):
+            case "message":
+                messages.append({"role": values.get("role"), "content": _content(values.get("content"))})
+            case "function_call":
+                function = {"name": values.get("name"), "arguments": values.get("arguments") or "{}"}
+                call = {"id": values.get("call_id"), "type": "function", "function": function}
+                if not messages or messages[-1]["role"] != Role.ASSISTANT:
+                    messages.append({"role": Role.ASSISTANT.value, "content": None})
+                messages[-1]["tool_calls"] = [*messages[-1].get("tool_calls", ()), call]
+            case "function_call_output":
+                result = {"tool_call_id": values.get("call_id"), "content": _content(values.get("output"))}
+                messages.append({"role": Role.TOOL.value, **result})
+            case "reasoning":  # the vendor's own, which only it can read
+                continue
+            case kind:
+                raise ValidationError({f"input.{place}": [f"Items of the type {kind!s:.50} are not supported."]})
+    return messages
+
+
+def _content(content: Any) -> Any:
+    return [_part(each) for each in content] if isinstance(content, list) else content
+
+
+def _part(part: Any) -> Any:
+    values = _mapping(part)
+    kind = str(values.get("type"))
+    if kind in PART_TYPES:
+        return {"type": "text", "text": values.get("text")}
+    if kind == "input_image":
+        return {"type": "image_url", "image_url": {"url": values.get("image_url")}}
+    if kind == "input_file":
+        return {"type": "file", "file": {"filename": values.get("filename") or values.get("file_url")}}
+    return part
+
+
+class Responses(ClientCallView):
+    channel = "openai"
+
+    @operation("openai_responses", Scope.WRITE, exclude=True)
+    def post(self, request: Request) -> HttpResponseBase:
+        """Answer the last item of an input; store what is new of it."""
+        data = _mapping(request.data)
+        key, values = self.keyed(CompletionIn, completion_body(data))
+        call = call_of(values, body=json.dumps(request.data, sort_keys=True))
+        self.previous = data.get("previous_response_id")
+        conversation = data.get("conversation")
+        name = _mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
+        if self.previous is not None:
+            name, before = self._continued(self.previous)
+            call = replace(call, messages=[*before, *call.messages])
+        return self.answer_call(replace(call, session=name or call.session), key)
+
+    def _continued(self, response_id: Any) -> tuple[str, list[NewMessage]]:
+        """Return the session of an answer, and what was said up to it. Raises ValidationError."""
+        unknown = ValidationError({"previous_response_id": ["There is no such answer, or it was not stored."]})
+        try:
+            key = UUID(str(response_id).removeprefix(PREFIX))
+        except ValueError:
+            raise unknown from None
+        turn = visible_to(ChatTurn.objects.select_related("session", "answer"), self.principal).filter(pk=key).first()
+        if turn is None or turn.answer is None:
+            raise unknown
+        rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lte=turn.answer.seq)
+        own = rows.filter(pk__in=[turn.question_id, turn.answer_id]) | rows.current()
+        said = list(own.order_by("-seq")[:MAX_CONTINUED])[::-1]
+        return str(turn.public_session_id), [
+            NewMessage(role=Role(row.role), content=row.content, blocks=row.blocks, author=row.author) for row in said
+        ]
+
+    def error_body(self, problem: dict[str, Any]) -> dict[str, Any]:
+        body = with_error(problem)
+        param = str(body["error"]["param"] or "")
+        if param.startswith("messages"):
+            body["error"]["param"] = "input" + param.removeprefix("messages")
+        return body
+
+    def response_body(self, turn: ChatTurn) -> dict[str, Any]:
+        turn_json = turn_as_json(turn)
+        output = [self._message(turn, turn_json["text"])] if turn_json["text"] else []
+        return self._response(turn, turn_json, [*output, *map(_call_item, turn_json["tool_calls"])])
+
+    def _message(self, turn: ChatTurn, text: str, status: str = "completed") -> dict[str, Any]:
+        content = [] if status == "in_progress" else [_text_part(text)]
+        return {
+            "type": "message", "id": f"msg_{turn.pk}", "role": "assistant", "status": status, "content": content,
+        }  # fmt: skip
+
+    def _response(
+        self, turn: ChatTurn, turn_json: Mapping[str, Any] | None, output: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the frame of an answer; without its turn as JSON it is in progress."""
+        is_cut = turn_json is not None and turn_json["status"] == "truncated"
+        return {
+            "id": f"{PREFIX}{turn.pk}",
+            "object": "response",
+            "created_at": int(turn.created_at.timestamp()),
+            "status": "in_progress" if turn_json is None else "incomplete" if is_cut else "completed",
+            "model": self.model,
+            "output": output,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": True,
+            "previous_response_id": self.previous,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": None if turn_json is None else _usage(turn_json["usage"]),
+        }
+
+    async def events(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+        numbers = count()
+
+        def event(kind: str, **values: Any) -> bytes:
+            data = json.dumps({"type": kind, "sequence_number": next(numbers), **values}, ensure_ascii=False)
+            return f"event: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
+
+        for kind in ("response.created", "response.in_progress"):
+            yield event(kind, response=self._response(turn, None, []))
+        has_text = False
+        place = {"item_id": f"msg_{turn.pk}", "output_index": 0, "content_index": 0}
+        try:
+            async for piece in pieces_of(turn, stream):
+                if piece is None:
+                    yield KEEP_ALIVE
+                elif isinstance(piece, ChatTurn):
+                    turn = piece
+                elif piece.text:
+                    if not has_text:
+                        item = self._message(turn, "", "in_progress")
+                        yield event("response.output_item.added", output_index=0, item=item)
+                        yield event("response.content_part.added", **place, part=_text_part(""))
+                        has_text = True
+                    yield event("response.output_text.delta", **place, delta=piece.text, logprobs=[])
+        except Exception as error:
+            failed = {**self._response(turn, None, []), "status": "failed", "error": self.problem_of(error)["error"]}
+            yield event("response.failed", response=failed)
+            return
+        body = self.response_body(turn)
+        if has_text:
+            text = turn_as_json(turn)["text"]
+            yield event("response.output_text.done", **place, text=text, logprobs=[])
+            yield event("response.content_part.done", **place, part=_text_part(text))
+            yield event("response.output_item.done", output_index=0, item=self._message(turn, text))
+        for number, item in enumerate(body["output"]):
+            if item["type"] == "function_call":
+                at = {"output_index": number, "item_id": item["id"]}
+                started = {**item, "arguments": "", "status": "in_progress"}
+                yield event("response.output_item.added", output_index=number, item=started)
+                yield event("response.function_call_arguments.delta", **at, delta=item["arguments"])
+                yield event(
+                    "response.function_call_arguments.done", **at, arguments=item["arguments"], name=item["name"]
+                )
+                yield event("response.output_item.done", output_index=number, item=item)
+        yield event(f"response.{body['status']}", response=body)
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _call_item(call: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(call["input"], ensure_ascii=False)
+    named = {"call_id": call["id"], "name": call["name"], "arguments": arguments}
+    return {"type": "function_call", "id": f"fc_{call['id']}", "status": "completed", **named}
+
+
+def _usage(usage: Mapping[str, int]) -> dict[str, Any]:
+    read, written = usage["input_tokens"], usage["output_tokens"]
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": read + written,
+    }

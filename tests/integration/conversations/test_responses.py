@@ -1,0 +1,109 @@
+"""OpenAI's Responses by OpenAI's SDK: texts, streams, tools, continuation, structured output (ADR 51)."""
+
+import json
+from typing import Any
+
+import openai
+import pytest
+from pytest_django.fixtures import Settings
+
+from conversations.models import Message
+from memoryhub.llm.client import llm_provider
+from memoryhub.llm.config import LLMConfig
+from tests.conftest import client_with_key
+from tests.fakes.llm_server import LLMServer, Reply
+from tests.integration.conversations.test_openai import API, SHAPE, echo, sdk, stored  # noqa: F401
+
+NAMES: Any = {"model": "kana", "user": "hiroki"}
+TOOL: Any = {"type": "function", "name": "search", "parameters": {"type": "object", "properties": {}}, "strict": False}
+
+
+def test_an_input_is_answered_with_memory_and_stored(sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    client_with_key().post(f"{API}/memories", {**names, "content": "likes green tea", "kind": "preference"})
+    llm.answer(Reply("Green tea.", input_tokens=20, output_tokens=4))
+    answer = sdk.responses.create(input="What tea do I like?", instructions="Be brief.", temperature=0.2, **NAMES)
+    assert (answer.output_text, answer.status, answer.model) == ("Green tea.", "completed", "kana")
+    assert answer.usage is not None and answer.usage.total_tokens == 24
+    assert "likes green tea" in llm.asked[0].text and "Be brief." in llm.asked[0].system
+    assert [each.content for each in Message.objects.order_by("seq")] == ["What tea do I like?", "Green tea."]
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_an_answer_is_continued_by_its_id_also_from_earlier(
+    store: bool,
+    sdk: openai.OpenAI,  # noqa: F811
+    echo: LLMServer,  # noqa: F811
+) -> None:
+    first = sdk.responses.create(input="one", store=store, **NAMES)
+    second = sdk.responses.create(input="two", previous_response_id=first.id, store=store, **NAMES)
+    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)"]
+    sdk.responses.create(input="three", previous_response_id=first.id, **NAMES)
+    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)"]
+    sdk.responses.create(input="four", previous_response_id=second.id, **NAMES)
+    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)", "two", "two! (2)"]
+    assert Message.objects.values("session").distinct().count() == 1
+    texts = sorted(each.content for each in Message.objects.all())
+    assert len(texts) == len(set(texts)) == 8
+    for wrong in ("resp_1", f"resp_{Message.objects.latest('created_at').pk}"):
+        with pytest.raises(openai.BadRequestError, match="no such answer"):
+            sdk.responses.create(input="five", previous_response_id=wrong, **NAMES)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
+    llm.then(Reply("I look.", calls=[("c1", "search", {"to": "京都"})]), Reply("Three flights."))
+    items: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": "Flights to Kyoto?"}]}]
+    if stream:
+        with sdk.responses.stream(input=items, tools=[TOOL], **NAMES) as events:
+            answer: Any = events.get_final_response()
+    else:
+        answer = sdk.responses.create(input=items, tools=[TOOL], **NAMES)
+    assert answer.output_text == "I look."
+    [call] = [each for each in answer.output if each.type == "function_call"]
+    assert (call.call_id, call.name, json.loads(call.arguments)) == ("c1", "search", {"to": "京都"})
+    items += [each.model_dump(exclude_none=True) for each in answer.output]
+    items.append({"type": "function_call_output", "call_id": "c1", "output": "one, two, three"})
+    last = sdk.responses.create(input=items, tools=[TOOL], **NAMES)
+    assert last.output_text == "Three flights." and "one, two, three" in str(llm.asked[1].messages)
+    assert [each.role for each in Message.objects.order_by("seq")] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_a_stream_has_the_sdks_events(sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
+    llm.answer(Reply("Green tea, 緑茶。", pieces=["Green ", "tea, ", "緑茶。"]))
+    events = list(sdk.responses.create(input="Which tea?", stream=True, **NAMES))
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"] and kinds[-1] == "response.completed"
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "Green tea, 緑茶。"
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    final: Any = events[-1]
+    assert final.response.output_text == "Green tea, 緑茶。"
+    llm.answer(Reply("Half an answer that is long enough to be cut", failure="cut_stream"))
+    failed: Any = list(sdk.responses.create(input="And?", stream=True, **NAMES))[-1]
+    assert failed.type == "response.failed" and "provider" in failed.response.error.message
+
+
+def test_wishes_reach_the_vendor_and_unknown_items_are_refused(
+    sdk: openai.OpenAI,  # noqa: F811
+    llm: LLMServer,
+    settings: Settings,
+) -> None:
+    settings.LLM = LLMConfig("openai", base_url=llm.base_url, api_key=llm.key)
+    llm_provider.cache_clear()
+    shape: Any = {"format": {"type": "json_schema", "name": "tea", "schema": SHAPE, "strict": True}, "verbosity": "low"}
+    llm.answer(Reply('{"tea": "sencha"}'))
+    sdk.responses.create(
+        input="Which tea?", text=shape, reasoning={"effort": "low"}, max_output_tokens=9, tools=[TOOL],
+        tool_choice={"type": "function", "name": "search"}, parallel_tool_calls=False, **NAMES,
+    )  # fmt: skip
+    sent = llm.asked[0].body
+    assert sent["response_format"]["json_schema"]["schema"] == SHAPE and sent["reasoning_effort"] == "low"
+    assert (sent["verbosity"], llm.asked[0].max_tokens, sent["parallel_tool_calls"]) == ("low", 9, False)
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "search"}}
+    for items, param in (
+        ([{"type": "item_reference", "id": "x"}], "input.0"),
+        ([{"role": "nobody", "content": "hi"}], "input.0.role"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            sdk.responses.create(input=items, **NAMES)
+        assert refused.value.param == param
