@@ -115,7 +115,7 @@ class Opening(Func):
 
 
 class OpeningHash(Func):
-    """A hash of an opening, whose index is smaller than one of texts."""
+    """A hash of an opening; its index is smaller than one of texts."""
 
     template = "hashtextextended(%(expressions)s, 0)"
     output_field = models.BigIntegerField()

@@ -265,7 +265,7 @@ def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, no
 
 
 def _retried_turn(actor: Actor, question: Question, now: datetime) -> ChatTurn | None:
-    """Return the turn of the same body that runs or has just been answered, whose answer did not reach the client."""
+    """Return the turn of the same body that is running or was just answered; the answer did not reach the client."""
     turns = ChatTurn.objects.filter(actor=actor, body_digest=question.digest, created_at__gt=now - RETRIED_WITHIN)
     known = turns.exclude(state=TurnState.FAILED).select_related("actor__agent", "session", "question", "answer")
     return known.order_by("-created_at", "-id").first()

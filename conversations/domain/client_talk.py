@@ -1,4 +1,4 @@
-"""Conversations as programs show them: what of them is talk, and in which session it was said before (ADR 51). Pure."""
+"""Conversations as programs show them: what of them is talk, and which session holds it already (ADR 51). Pure."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -20,14 +20,14 @@ QUESTIONS_COMPARED: Final = 3
 """Of the latest in a conversation; fewer would take another that began alike for it."""
 
 DISTINCT_LENGTH: Final = 20
-"""Characters from which an answer alone tells a conversation; many begin with "Hello!"."""
+"""Characters from which an answer alone identifies a conversation; many begin with "Hello!"."""
 
 
 @dataclass(frozen=True)
 class ClientTalk:
     """A conversation: what was said before the question, the question, and what is shown behind it.
 
-    `examples` are places in the history that are instructions of the call or a program's notes, and nobody's talk.
+    `examples` are places in the history that are instructions of the call or a program's notes, not talk.
     """
 
     history: tuple[NewMessage, ...]
@@ -88,7 +88,7 @@ def opening_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """A stored message whose opening is one of those that a client shows."""
+    """A stored message with an opening that the client shows."""
 
     session: Hashable
     seq: int

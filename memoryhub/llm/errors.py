@@ -1,4 +1,4 @@
-"""Errors of providers, the same for every vendor; each says whether a retry helps.
+"""Errors of providers, the same for every vendor; each has a flag for whether a retry helps.
 
 Messages are for operators and end up in logs, job rows and API answers: they never hold a key, and never a
 text of a user, so they are never copied from a vendor's answer.
@@ -14,7 +14,7 @@ class EmptyText(ValueError):
 class ProviderError(Exception):
     """A provider did not do what was asked of it.
 
-    `permanent` is True when the same call would fail again until somebody changes something;
+    `permanent` is True when the same call would fail again until something is changed;
     `code` is a short stable slug; `retry_after_seconds` is how long the provider asked us to wait, or None.
     """
 
@@ -41,7 +41,7 @@ class ProviderTimeout(ProviderUnavailable):
 class ProviderRejected(ProviderError):
     """The provider understood the request and refused it; the same request will be refused again.
 
-    `reason` is the vendor's own message, for the client whose request it is; it may quote texts, so it is not in the
+    `reason` is the vendor's own message, for the client that sent the request; it may quote texts, so it is not in the
     message of the exception.
     """
 
