@@ -49,6 +49,7 @@ class Environment:
     min_free_mb: int
     throttle_per_minute: int
     requests_per_key: int
+    memory_ms: int
     receipt_days: int
     log_format: str
     time_zone: str
@@ -125,6 +126,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         requests_per_key=_integer(source, "MEMORYHUB_REQUESTS_PER_KEY", half, low=1, high=500),
+        memory_ms=_integer(source, "MEMORYHUB_MEMORY_MS", 1500, low=50, high=600_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=read_choice(source, "MEMORYHUB_LOG_FORMAT", ("json", "plain"), default="json"),
         time_zone=_time_zone(source),

@@ -14,19 +14,21 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 
+from conversations.actions.answers import TurnSuperseded, close_turn, store_failure, store_or_later
 from conversations.actions.context import ContextRequest, assemble_context, with_instructions
-from conversations.actions.messages import abandon, add_messages, show_branch
+from conversations.actions.messages import add_messages, show_branch
 from conversations.actions.questions import NoSuchCall, Question, asked_of, shown_messages
 from conversations.actions.sessions import open_session
 from conversations.actions.turn_leases import LEASE, renewed
 from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
-from conversations.models import ChatTurn, Message, Session, answers_to_trusted
+from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import Tenant, lock_actor, visible_to
 from memoryhub.auth.principals import Principal
+from memoryhub.db.limits import time_limit
 from memoryhub.db.pool import Stream, release_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
@@ -35,13 +37,10 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.tenancy.policy import Trust
 
 KEY_LIFETIME: Final = timedelta(hours=24)
 RETRIED_WITHIN: Final = timedelta(minutes=10)
 POLL_SECONDS: Final = 0.1
-STORE_RETRIES: Final = 5
-STORE_RETRY_SECONDS: Final = 1.0
 PREPARATION: Final = timedelta(seconds=60)
 """Time to store a question and to assemble its context, after which another call may take it over."""
 
@@ -60,27 +59,16 @@ class StillAnswering(DomainError):
     code = "idempotency_in_progress"
 
 
-class TurnSuperseded(DomainError):
-    """Another call has taken the question over, or the server stops; this answer is not stored."""
-
-    code = "idempotency_in_progress"
-
-
-class ChatFailed(Exception):
-    """The model gave no answer; the question is kept. `error` has the code and whether a retry may help."""
-
-    def __init__(self, turn: ChatTurn, error: ProviderError) -> None:
-        super().__init__(str(error))
-        self.turn = turn
-        self.error = error
-
-
 @dataclass(frozen=True)
 class PreparedTurn:
-    """A stored question and the request for the model; None where the question is answered already."""
+    """A stored question and the request for the model; None where the question is answered already.
+
+    With `may_outlive` the answer reaches the client even where it cannot be stored.
+    """
 
     turn: ChatTurn
     request: CompletionRequest | None
+    may_outlive: bool = False
 
 
 def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
@@ -91,11 +79,11 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> P
     try:
         with renewed(prepared.turn):
             completion, truncated = _complete(prepared.request, actor, keeps_truncated=question.keeps_truncated)
-        turn = _store_with_retries(prepared.turn, completion, by, truncated=truncated)
+        turn = store_or_later(prepared.turn, completion, by, may_outlive=prepared.may_outlive, truncated=truncated)
     except ProviderError as error:
         raise store_failure(turn=prepared.turn, error=error, now=datetime.now(UTC)) from error
     except Exception:
-        _close(prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
+        close_turn(prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
         raise
     return replace(prepared, turn=turn)
 
@@ -128,7 +116,7 @@ async def _answer_in_background(prepared: PreparedTurn, by: Principal, pieces: S
     except Exception as error:
         pieces.put(error)
         with suppress(DatabaseError):
-            await run_in_thread(_close, prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
+            await run_in_thread(close_turn, prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
     except BaseException:
         pieces.put(TurnSuperseded("The server was stopped."))
         raise
@@ -136,31 +124,18 @@ async def _answer_in_background(prepared: PreparedTurn, by: Principal, pieces: S
 
 async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]) -> None:
     assert prepared.request is not None
+    store = partial(store_or_later, prepared.turn, may_outlive=prepared.may_outlive)
     try:
-        turns = ChatTurn.objects.select_related("actor__agent")
-        turn = await run_in_thread(turns.get, pk=prepared.turn.pk, actor_id=prepared.turn.actor_id)
-        async for piece in stream(prepared.request, actor=turn.actor):
+        async for piece in stream(prepared.request, actor=prepared.turn.actor):
             if isinstance(piece, Delta):
                 pieces.put(piece)
             else:
-                pieces.put(await run_in_thread(_store_with_retries, prepared.turn, piece, by))
+                pieces.put(await run_in_thread(store, piece, by))
     except TruncatedAnswer as error:
         # The user has read the partial answer, so it is stored.
-        store = partial(_store_with_retries, truncated=True)
-        pieces.put(await run_in_thread(store, prepared.turn, error.partial, by))
+        pieces.put(await run_in_thread(store, error.partial, by, truncated=True))
     except ProviderError as error:
         pieces.put(await run_in_thread(store_failure, turn=prepared.turn, error=error, now=datetime.now(UTC)))
-
-
-def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal, *, truncated: bool = False) -> ChatTurn:
-    """Store an answer; it was paid for, so a database that is busy or down is tried several times."""
-    for _ in range(STORE_RETRIES):
-        try:
-            return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
-        except OperationalError:
-            with release_connection():
-                time.sleep(STORE_RETRY_SECONDS)
-    return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
 
 
 def key_is_used(*, key: str, by: Principal) -> bool:
@@ -172,11 +147,13 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
 
     A question with a known key is not stored again: an answered turn is returned as it is, a running one is waited
     for, and a failed one is taken over. Raises KeyReused, StillAnswering, TurnSuperseded, PolicyError for wrong
-    options, ContextTooLarge (the question is kept, and the turn has failed), and what `open_session` raises.
+    options, ContextTooLarge (the question is kept, and the turn has failed), OutOfTime and DatabaseAway past the
+    question's `memory_ends_at`, and what `open_session` raises.
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
-    turn, is_new = _store_question(actor, question, by, now, now + PREPARATION)
+    with time_limit(question.memory_ends_at):
+        turn, is_new = _store_question(actor, question, by, now, now + PREPARATION)
     if not is_new:
         turn = _wait_for(turn)
         if turn.state == TurnState.ANSWERED:
@@ -184,9 +161,10 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
         now = datetime.now(UTC)
         turn = _take_over(turn, now + PREPARATION)
     try:
-        request = _request(turn, question, policy, by, now)
+        with time_limit(question.memory_ends_at):
+            request = _request(turn, question, policy, by, now)
     except Exception:
-        _close(turn, TurnState.FAILED, now, error="no_context")
+        close_turn(turn, TurnState.FAILED, now, error="no_context")
         raise
     rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
     if not rows.filter(state=TurnState.ANSWERING).update(
@@ -196,7 +174,7 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
         routing=turn.routing,
     ):
         raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
-    return PreparedTurn(turn, request)
+    return PreparedTurn(turn, request, may_outlive=question.memory_ends_at is not None)
 
 
 @transaction.atomic
@@ -275,7 +253,8 @@ def _wait_for(turn: ChatTurn) -> ChatTurn:
     while turn.state == TurnState.ANSWERING and datetime.now(UTC) < turn.until:
         with release_connection():
             time.sleep(POLL_SECONDS)
-        turn = ChatTurn.objects.select_related("session", "question", "answer").get(pk=turn.pk, actor_id=turn.actor_id)
+        turns = ChatTurn.objects.select_related("actor__agent", "session", "question", "answer")
+        turn = turns.get(pk=turn.pk, actor_id=turn.actor_id)
     return turn
 
 
@@ -322,87 +301,6 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
         tools=question.tools,
         constraints=question.constraints,
     )
-
-
-@transaction.atomic
-def store_answer(
-    *, turn: ChatTurn, completion: Completion, by: Principal, now: datetime, truncated: bool = False
-) -> ChatTurn:
-    """Store an answer at the end of the session, marked if it was cut. Raises TurnSuperseded, UnknownRow.
-
-    It is no more trusted than the question and the messages of untrusted writers in its context, which it may repeat.
-    """
-    by = replace(by, is_trusted=by.is_trusted and not _may_repeat_untrusted(turn))
-    flags = {"truncated": True} if truncated else {}
-    sessions = Session.objects.select_related("actor__agent")
-    stored = add_messages(
-        session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
-        batch=[
-            NewMessage(
-                role=Role.ASSISTANT,
-                content=completion.text,
-                blocks=completion.blocks or None,
-                metadata={"model": completion.model, **flags},
-            )
-        ],
-        by=by,
-        now=now,
-        triggers=("turn", "answer"),
-    )
-    if _is_abandoned(turn):
-        abandon(stored.messages[0], now)
-    usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
-    if not _close(turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage):
-        raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
-    return turn
-
-
-def _may_repeat_untrusted(turn: ChatTurn) -> bool:
-    """Return whether the question is untrusted, or a message of an untrusted writer was in the context.
-
-    An earlier answer that is untrusted for its own context does not count: otherwise one message of an untrusted writer
-    would keep all that a session answers out of memory.
-    """
-    rows = Message.objects.of([turn.actor_id]).filter(trust=Trust.UNTRUSTED)
-    if turn.receipt is None:
-        return rows.filter(session_id=turn.session_id).exists()
-    shown = [turn.question_id, *(item["source_id"] for item in turn.receipt.items if item["included"])]
-    untrusted = set(rows.filter(pk__in=filter(None, shown)).values_list("pk", flat=True))
-    return bool(untrusted - answers_to_trusted(turn.actor_id, list(untrusted)))
-
-
-def _is_abandoned(turn: ChatTurn) -> bool:
-    """Return whether the client took another branch, asked again, or shows another answer to the question.
-
-    A later question alone abandons nothing: clients may send one before the answer has come.
-    """
-    current = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
-    if not current.filter(pk=turn.question_id).exists():
-        return True
-    if turn.question.client_message_id is None:
-        return False
-    later = current.filter(seq__gt=turn.question.seq).exclude(client_message_id=None)
-    shown_next = later.order_by("seq").values_list("role", flat=True).first()
-    repeated = ChatTurn.objects.filter(
-        actor_id=turn.actor_id, created_at__gt=turn.created_at, question=turn.question_id
-    )
-    return shown_next == Role.ASSISTANT or repeated.exists()
-
-
-def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
-    _close(turn, TurnState.FAILED, now, error=error.code[:64])
-    return ChatFailed(turn, error)
-
-
-def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bool:
-    """Store the final state of a turn, unless another call has taken it over."""
-    values = {"state": state, "finished_at": now, **values}
-    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt, state=TurnState.ANSWERING)
-    if not rows.update(**values):
-        return False
-    for name, value in values.items():
-        setattr(turn, name, value)
-    return True
 
 
 def key_digest(principal: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Find the session of a conversation that its client keeps, and what of it is not stored yet (ADR 51).
+"""Find the session of a conversation that its client keeps, and what of it is not stored yet (SPEC B5, ADR 51).
 
 Such a client sends all of its conversation with each question, or the end of it. Its session is recognised by a name,
 by the answers and questions in it (`conversations.domain.client_talk`), its messages by their text. No id of ours

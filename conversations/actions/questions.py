@@ -41,7 +41,8 @@ class Question:
     None where that is not known, and `last_seq` the session's last then; `instructions` are those of a ContextRequest.
     A repeated `client_message_id` is the same question asked again, and with `is_retry` the same body is the same call.
     `body` is what a repeat under the key must equal,
-    in place of these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored,
+    in place of these fields. Until `memory_ends_at` (by `time.monotonic`) the question must be stored and its context
+    assembled; None: there is time. With `keeps_truncated` an answer that was cut at its greatest length is stored,
     as a streamed one is.
     """
 
@@ -70,6 +71,7 @@ class Question:
     keeps_truncated: bool = False
     constraints: Constraints = field(default_factory=Constraints)
     body: str = field(default="", repr=False)
+    memory_ends_at: float | None = None
 
     @property
     def digest(self) -> str:

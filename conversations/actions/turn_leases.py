@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.db import DatabaseError
+from django.db import Error
 
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
@@ -31,7 +31,7 @@ def renewed(turn: ChatTurn) -> Iterator[None]:
 async def _renew(turn: ChatTurn) -> None:
     while True:
         await asyncio.sleep(RENEWAL_SECONDS)
-        with suppress(DatabaseError):  # the next one may get through
+        with suppress(Error):  # the next one may get through
             await run_in_thread(_extend, turn)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from conversations.actions.chat import TurnSuperseded
+from conversations.actions.answers import TurnSuperseded, unstored
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.questions import Question
 from conversations.domain.content import Language, blocks_of, references_in
@@ -17,13 +17,13 @@ from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role, ShownMessage
 from conversations.domain.policy import ChatPolicy
 from conversations.domain.prompt import Prompt, Turn
-from conversations.models import ChatTurn, Message
+from conversations.models import ChatTurn
 from memoryhub.auth.access import Tenant
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, run_in_background
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
-from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Delta, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -34,9 +34,11 @@ def answer_unstored(
     """Return the answer to the last message as an unsaved turn. Raises ProviderError, ContextTooLarge."""
     turn = ChatTurn(actor=actor, created_at=now)
     try:
-        return _filled(turn, complete(_request(turn, question, said, by, now), actor=actor))
+        # Without memory, as while the database is away, nothing waits for it.
+        request = _request(turn, question, said, by, now)
+        return unstored(turn, complete(request, actor=actor, records_later=not question.with_memory))
     except TruncatedAnswer as error:
-        return _filled(turn, error.partial, truncated=True)
+        return unstored(turn, error.partial, truncated=True)
 
 
 def stream_unstored(
@@ -54,9 +56,9 @@ def stream_unstored(
 async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Delta | ChatTurn]) -> None:
     try:
         async for piece in stream(request, actor=turn.actor):
-            pieces.put(piece if isinstance(piece, Delta) else _filled(turn, piece))
+            pieces.put(piece if isinstance(piece, Delta) else unstored(turn, piece))
     except TruncatedAnswer as error:
-        pieces.put(_filled(turn, error.partial, truncated=True))
+        pieces.put(unstored(turn, error.partial, truncated=True))
     except Exception as error:  # the reader of the stream must get any error instead of waiting for ever
         pieces.put(error)
     except BaseException:
@@ -112,11 +114,3 @@ def _alone(turn: ChatTurn, said: Sequence[NewMessage], question: Question) -> Wr
     prompt = Prompt(question.instructions, tuple(turn for turn in turns if turn.blocks))
     _system, formatted = FORMATS[llm_provider().form](prompt, cast("Language", turn.actor.agent.language))
     return question.instructions, [message for message in formatted if message["role"] != Role.SYSTEM]
-
-
-def _filled(turn: ChatTurn, completion: Completion, *, truncated: bool = False) -> ChatTurn:
-    metadata = {"truncated": True} if truncated else {}
-    turn.answer = Message(id=None, content=completion.text, blocks=completion.blocks or None, metadata=metadata)
-    turn.model = completion.model[:255]
-    turn.usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
-    return turn

@@ -15,15 +15,8 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.chat import (
-    ChatFailed,
-    KeyReused,
-    PreparedTurn,
-    chat,
-    key_is_used,
-    prepare_turn,
-    stream_answer,
-)
+from conversations.actions.answers import ChatFailed
+from conversations.actions.chat import KeyReused, PreparedTurn, chat, key_is_used, prepare_turn, stream_answer
 from conversations.actions.questions import Question
 from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (

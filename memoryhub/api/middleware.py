@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
-from django.db import OperationalError, close_old_connections, transaction
+from django.db import OperationalError, close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
@@ -153,7 +153,7 @@ WITHOUT_TURN: Final = frozenset({HEALTH_PATH, "/readyz", "/metrics"})
 def caller_of(scope: Message) -> str:
     """Return the name of a request's caller for its turns: of its key, else of its session, else of its address."""
     headers = dict(reversed(scope["headers"]))  # the first of a name
-    words = headers.get(b"authorization", b"").split()
+    words = headers.get(b"authorization", b"").split() or headers.get(b"x-api-key", b"").split()
     if words:
         return key_digest(words[-1].decode("latin-1"))  # alike however `Bearer` is spelled
     return headers.get(b"cookie", b"").decode("latin-1") or (scope.get("client") or ("",))[0]
@@ -203,7 +203,10 @@ class OneHopHandler(ASGIHandler):
 
     def _do(self, acts: list[Callable[[], None]]) -> None:
         for act in acts:
-            transaction.on_commit(act, robust=True)  # runs at once, as no transaction is open; errors are logged
+            try:
+                act()
+            except Exception as error:
+                log.error("work after an answer failed", extra={"error": type(error).__name__})
         close_old_connections()
 
     def _respond(self, scope: Any, body: IO[bytes]) -> Any:

@@ -33,15 +33,60 @@ LAST_USE_RESOLUTION = timedelta(minutes=1)
 KEYS = PreparedQuery(lambda: ApiKey.objects.order_by())
 
 
+class RecentKeys:
+    """Keys that were usable a short time ago, for calls that need no database."""
+
+    def __init__(self, *, size: int, lifetime: timedelta) -> None:
+        self._size, self._lifetime = size, lifetime
+        self._keys: dict[str, tuple[ApiKey, datetime]] = {}
+        self._lock = Lock()
+
+    def note(self, key: ApiKey) -> None:
+        with self._lock:
+            self._keys.pop(key.digest, None)
+            self._keys[key.digest] = key, datetime.now(UTC)
+            if len(self._keys) > self._size:
+                del self._keys[next(iter(self._keys))]
+
+    def forget(self, digest: str) -> None:
+        with self._lock:
+            self._keys.pop(digest, None)
+
+    def get(self, text: str) -> ApiKey | None:
+        """Return the key with this text if it was noted within the lifetime, and has not expired since."""
+        now = datetime.now(UTC)
+        key, noted_at = self._keys.get(key_digest(text), (None, now))
+        if key is None or noted_at < now - self._lifetime or (key.expires_at is not None and key.expires_at <= now):
+            return None
+        return key
+
+
+RECENT_KEYS: Final = RecentKeys(size=1_000, lifetime=timedelta(minutes=15))
+
+
 def usable_key(text: str, *, now: datetime) -> ApiKey | None:
     """Return the key with this text and note its use; None where it is unknown, expired or revoked."""
     digest = key_digest(text)
     key = KEYS.first(usable_at(now) & Q(digest=digest))
     if key is None or not hmac.compare_digest(key.digest, digest):
+        RECENT_KEYS.forget(digest)
         return None
+    RECENT_KEYS.note(key)
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
     return key
+
+
+def sent_key(request: Request | HttpRequest) -> str | None:
+    """Return the text of a request's key, or None. Raises AuthenticationFailed for a header of another form."""
+    parts = get_authorization_header(request).split()  # type: ignore[arg-type]
+    if not parts and (sent := request.headers.get("X-Api-Key")):
+        return sent.strip()
+    if not parts or parts[0].lower() != b"bearer":
+        return None
+    if len(parts) != 2:
+        raise AuthenticationFailed("The header must be `Authorization: Bearer <key>`.")
+    return parts[1].decode("latin-1")
 
 
 class ApiKeyAuthentication(BaseAuthentication):
@@ -50,14 +95,10 @@ class ApiKeyAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request | HttpRequest) -> tuple[Principal, ApiKey] | None:
-        parts = get_authorization_header(request).split()  # type: ignore[arg-type]
-        if not parts and (sent := request.headers.get("X-Api-Key")):
-            parts = [b"bearer", sent.strip().encode("latin-1", "replace")]
-        if not parts or parts[0].lower() != b"bearer":
+        text = sent_key(request)
+        if text is None:
             return None
-        if len(parts) != 2:
-            raise AuthenticationFailed("The header must be `Authorization: Bearer <key>`.")
-        key = usable_key(parts[1].decode("latin-1"), now=datetime.now(UTC))
+        key = usable_key(text, now=datetime.now(UTC))
         if key is None:
             raise AuthenticationFailed("This key is unknown, expired or revoked.")
         return key.principal(), key

@@ -15,11 +15,12 @@ One policy for calls that fail and for answers that cannot be used (`BadAnswer`:
 A caller with a fallback (words instead of a model) catches `ProviderError` where it calls.
 """
 
+import asyncio
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast
 
 from django.conf import settings
@@ -27,7 +28,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.db.pool import release_connection, run_in_thread
+from memoryhub.db.pool import after_answer, release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
@@ -59,6 +60,9 @@ MAX_BAD_ATTEMPTS: Final = 3
 
 CONTENT_REFUSED: Final = "refused"
 """Code of a refusal for a text's content; any other code is about the request's form."""
+
+RECORDED_WITHIN: Final = 1.0
+"""Seconds that an answer waits for its entry in the ledger."""
 
 JSON_DEADLINE_SECONDS: Final = 60.0
 JSON_OUTPUT_TOKENS: Final = 4_000
@@ -105,10 +109,11 @@ def llm_provider() -> LLMProvider:
     return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider])(config))
 
 
-def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
+def complete(request: CompletionRequest, *, actor: Actor, records_later: bool = False) -> Completion:
     """Return a model's finished answer, at the cost of the actor's agent; network, so outside any transaction.
 
-    No database connection is held during the call. Raises ProviderError; SpendCapReached, before anything is sent, if
+    No database connection is held during the call. With `records_later` the ledger is written after the response, which
+    then does not wait for the database. Raises ProviderError; SpendCapReached, before anything is sent, if
     the agent has reached a daily cap and the call is in the background.
     """
     provider = llm_provider()
@@ -116,16 +121,25 @@ def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
         return provider.complete(request)
     if request.operation not in INTERACTIVE:
         check_cap(actor, now=timezone.now())
-    with release_connection(), _meter(provider, request, actor) as meter:
-        completion = provider.complete(request, on_failed=meter.failed)
-        meter.answer = completion
-    return completion
+    meter, error = _meter(provider, request, actor), None
+    with release_connection():
+        meter.start()
+        try:
+            meter.answer = provider.complete(request, on_failed=meter.failed)
+        except BaseException as failed:
+            error = failed
+            raise
+        finally:
+            stop = partial(meter.stop, error)
+            after_answer(stop) if records_later else stop()
+    return meter.answer
 
 
 async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[Delta | Completion]:
     """Yield a model's answer as it is written, and the finished answer last. Raises ProviderError, as `complete` does.
 
-    The ledger is written off the event loop, before the final answer is yielded: the consumer may disconnect then.
+    The ledger is written off the event loop, before the final answer is yielded: the consumer may disconnect then. An
+    answer waits for RECORDED_WITHIN only, and the entry is written when the database can be reached.
     """
     provider = llm_provider()
     if provider.name == "none":
@@ -140,7 +154,7 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
             if isinstance(piece, Completion):
                 meter.answer = piece
                 is_over = True
-                await run_in_thread(meter.stop, None)
+                await asyncio.wait([asyncio.ensure_future(run_in_thread(meter.stop, None))], timeout=RECORDED_WITHIN)
             yield piece
     except BaseException as error:  # also when the caller disconnects and the generator is closed
         if not is_over:

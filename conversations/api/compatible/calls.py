@@ -1,15 +1,20 @@
-"""Answer a conversation that the client shows in a vendor's form: the rules that all forms share (ADR 51)."""
+"""Answer a conversation that the client shows in a vendor's form: the rules that all forms share (SPEC B5, B6, B7)."""
 
+import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, TypeVar
 
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.http.response import HttpResponseBase
 from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.chat import ChatFailed
+from conversations.actions.answers import ChatFailed
 from conversations.actions.client_history import Store, place_question
 from conversations.actions.context import with_instructions
 from conversations.actions.questions import Question
@@ -21,13 +26,18 @@ from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem
 from memoryhub.api.fields import UserIdField
-from memoryhub.api.problems import Problem
+from memoryhub.api.problems import Problem, unavailable
 from memoryhub.api.views import ApiView
+from memoryhub.auth.authentication import RECENT_KEYS, sent_key
+from memoryhub.db.limits import DatabaseAway, OutOfTime, time_limit
 from memoryhub.db.pool import Stream
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.types import Constraints, Delta, Tool
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import actor_id
+
+log = logging.getLogger(__name__)
 
 USER_HEADERS: Final = ("X-User-Id", "X-OpenWebUI-User-Id")
 SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat-Id")
@@ -37,6 +47,7 @@ TASK_HEADER: Final = "X-Memoryhub-Task"
 STORE_HEADER: Final = "X-Memoryhub-Store"
 MODE_HEADER: Final = "X-Memoryhub-Mode"
 CREATE_HEADER: Final = "X-Memoryhub-Create-Agent"
+DEGRADED_HEADER: Final = "X-Memoryhub-Degraded"
 RETRY_HEADER: Final = "X-Stainless-Retry-Count"
 """Sent by the SDKs of OpenAI and Anthropic; 0 with the first attempt."""
 
@@ -85,6 +96,10 @@ def failed(error: ProviderError, **members: Any) -> APIException:
     return llm_problem(error, wait_seconds=wait, **members)
 
 
+def _reason(error: Exception) -> str:
+    return "memory_slow" if isinstance(error, OutOfTime) else "database_unavailable"
+
+
 def _turn_failed(error: ChatFailed) -> APIException:
     turn = error.turn
     return failed(error.error, session_id=str(turn.public_session_id), message_id=str(turn.question_id))
@@ -101,6 +116,22 @@ class ClientCallView(ChatView):
         """Return a problem document with the vendor's form of an error in it."""
         raise NotImplementedError
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Admit a key that was used lately while the database is away: its call goes on to the vendor untouched."""
+        self.memory_ends_at = time.monotonic() + settings.ENVIRONMENT.memory_ms / 1000
+        self.degraded = ""
+        try:
+            with time_limit(self.memory_ends_at):
+                super().initial(request, *args, **kwargs)
+        except (DatabaseAway, OutOfTime) as error:
+            key = RECENT_KEYS.get(sent_key(request) or "")
+            if key is None:
+                raise unavailable("database_unavailable", "The database is away.") from error
+            self.degraded = _reason(error)
+            request.user = key.principal()  # type: ignore[assignment]
+            self.check_permissions(request)
+            self.check_throttles(request)
+
     def handle_exception(self, exc: Exception) -> Response:
         response = super().handle_exception(exc)
         response.data = self.error_body(response.data)
@@ -114,8 +145,35 @@ class ClientCallView(ChatView):
         return self.error_body(problem_of(error, self.problems))
 
     def answer_call(self, call: ClientCall, key: str | None) -> HttpResponseBase:
-        """Answer the last message of a conversation that the client keeps; store what is new of it."""
+        """Answer the last message of a conversation that the client keeps; store what is new of it.
+
+        Where memory takes longer than `MEMORYHUB_MEMORY_MS`, or the database is away, the model gets what the client
+        shows. Nothing is lost: the client shows question and answer again with its next question.
+        """
         self.model = call.model
+        if not self.degraded:
+            try:
+                return self._answer_with_memory(call, key)
+            except (DatabaseAway, OutOfTime, OperationalError, InterfaceError) as error:
+                self.degraded = _reason(error)
+        self.principal.check_agent(call.model)
+        log.warning("answered without memory", extra={"reason": self.degraded})
+        agent = Agent(agent_id=call.model)
+        actor = Actor(id=actor_id(call.model, ""), agent=agent)
+        question = replace(self._question(call, None, key), with_memory=False)
+        response = self._answer_unstored(question, actor, call)
+        response.headers[DEGRADED_HEADER] = self.degraded
+        return response
+
+    def _answer_with_memory(self, call: ClientCall, key: str | None) -> HttpResponseBase:
+        with time_limit(self.memory_ends_at):
+            question, actor, is_stored = self._placed(call, key)
+        if not is_stored:
+            return self._answer_unstored(question, actor, call)
+        return self.answer(question, actor, stream=call.stream)
+
+    def _placed(self, call: ClientCall, key: str | None) -> tuple[Question, Actor, bool]:
+        """Return a call as a question with its actor, and whether it is to be stored."""
         self.check_model(creates=True)
         actor = self.writing({"agent_id": call.model, "user_id": self._user(call.user)})
         talk = talk_of(call.messages, effective_policy(ChatPolicy, actor.agent, actor).unstored_tags)
@@ -123,17 +181,17 @@ class ClientCallView(ChatView):
         name, mode = self._session(call.session), self._choice(MODE_HEADER, Mode, Mode.FULL)
         store = self._choice(STORE_HEADER, Store, Store.NEW)
         if self._header((TASK_HEADER,)):
-            return self._answer_unstored(replace(question, with_memory=False), actor, call)
+            return replace(question, with_memory=False), actor, False
         if (name or "").startswith(TEMPORARY) or mode == Mode.OFF or talk is None:
             instructions = with_instructions(actor.agent.system_prompt, question.instructions)
-            return self._answer_unstored(replace(question, instructions=instructions, with_memory=False), actor, call)
+            return replace(question, instructions=instructions, with_memory=False), actor, False
         if mode == Mode.READ or store == Store.NONE:
-            return self._answer_unstored(question, actor, call)
+            return question, actor, False
         question = place_question(
             actor=actor, question=question, talk=talk, name=name, store=store, now=self.now,
             sends_whole_history=TASK_HEADER in self.request.headers,
         )  # fmt: skip
-        return self.answer(question, actor, stream=call.stream)
+        return question, actor, True
 
     def _question(self, call: ClientCall, talk: ClientTalk | None, key: str | None) -> Question:
         asked = talk.asked if talk else NewMessage(role=Role.USER, content="")
@@ -145,7 +203,8 @@ class ClientCallView(ChatView):
             tool_results=tuple(asked.blocks or ()) if is_result else (),
             tools=call.tools, author=asked.author, channel=self.channel, instructions=call.instructions,
             max_output_tokens=call.max_output_tokens, constraints=call.constraints, keeps_truncated=True,
-            key=key, body=call.body, is_retry=retries.isdecimal() and int(retries) > 0,
+            key=key, body=call.body, memory_ends_at=self.memory_ends_at,
+            is_retry=retries.isdecimal() and int(retries) > 0,
         )  # fmt: skip
 
     def _answer_unstored(self, question: Question, actor: Actor, call: ClientCall) -> HttpResponseBase:

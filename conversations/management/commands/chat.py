@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from conversations.actions.chat import ChatFailed, PreparedTurn, TurnSuperseded, prepare_turn, stream_answer
+from conversations.actions.answers import ChatFailed, TurnSuperseded
+from conversations.actions.chat import PreparedTurn, prepare_turn, stream_answer
 from conversations.actions.questions import Question
 from conversations.actions.sessions import SessionTaken
 from conversations.domain.assembly import InvalidContext

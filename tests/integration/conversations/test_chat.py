@@ -451,7 +451,7 @@ def test_what_breaks_in_our_own_house_leaves_no_turn_behind(
     def broken(**_: Any) -> None:
         raise RuntimeError("secret insides")
 
-    monkeypatch.setattr("conversations.actions.chat.store_answer", broken)
+    monkeypatch.setattr("conversations.actions.answers.store_answer", broken)
     client.raise_request_exception = False
     assert ask(client, headers={"Idempotency-Key": "one"}).status_code == 500
     assert (ChatTurn.objects.get().state, ChatTurn.objects.get().error) == ("failed", "error")

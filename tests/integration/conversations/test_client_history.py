@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from conversations.actions.chat import prepare_turn, store_answer
+from conversations.actions.answers import store_answer
+from conversations.actions.chat import prepare_turn
 from conversations.actions.client_history import Store, place_question
 from conversations.actions.questions import Question
 from conversations.domain.client_talk import talk_of
