@@ -1,6 +1,6 @@
 """The chat bridge: store the question, assemble its context, call the model, store the answer (SPEC B1–B4).
 
-A question is stored before anything can go wrong, an answer only when it is whole. Between the two no transaction is
+A question is stored before anything can fail, an answer only when it is whole. Between the two no transaction is
 open and no connection is held.
 """
 
