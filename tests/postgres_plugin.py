@@ -104,6 +104,7 @@ def pytest_load_initial_conftests(args: list[str]) -> Generator[None]:
         sweep()
         _run = ThrowAway()
         os.environ["MEMORYHUB_DATA_DIR"] = str(_run.data_dir)
+        os.environ.setdefault("MEMORYHUB_MEMORY_MS", "60000")  # no busy machine is to answer without memory
         os.environ["DATABASE_URL"] = os.environ.get("DATABASE_URL_TEST") or _run.start_postgres()
     return (yield)
 

@@ -22,7 +22,7 @@ from conversations.actions.messages import add_messages, show_branch
 from conversations.actions.questions import NoSuchCall, Question, asked_of, shown_messages
 from conversations.actions.sessions import open_session
 from conversations.actions.turn_leases import LEASE, renewed
-from conversations.domain.content import Block, calls_in, references_in
+from conversations.domain.content import Block, calls_in, parts_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session
@@ -280,7 +280,8 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=message.content, attachments=references_in(message.blocks), author=message.author,
+                message=message.content, attachments=references_in(message.blocks),
+                parts=parts_in(message.blocks), author=message.author,
                 shown=shown, stored_message=stored,
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,

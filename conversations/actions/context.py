@@ -83,6 +83,7 @@ class ContextRequest:
 
     message: str
     attachments: tuple[Block, ...] = field(default=(), repr=False)
+    parts: tuple[Block, ...] = field(default=(), repr=False)
     author: str = ""
     stored_message: Message | None = None
     results: Message | None = None
@@ -305,6 +306,7 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
                 AssemblyRequest(
                     message=context.message,
                     attachments=context.attachments,
+                    parts=context.parts,
                     nonce=secrets.token_hex(NONCE_BYTES),
                     policy=request.policy,
                     layers=layers,

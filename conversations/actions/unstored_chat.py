@@ -12,7 +12,7 @@ from typing import Any, cast
 from conversations.actions.answers import TurnSuperseded, unstored
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.questions import Question
-from conversations.domain.content import Language, blocks_of, references_in
+from conversations.domain.content import Language, blocks_of, parts_in, references_in
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role, ShownMessage
 from conversations.domain.policy import ChatPolicy
@@ -94,7 +94,8 @@ def _remembered(
     place = max(place for place, each in enumerate(said) if each.role == Role.USER)
     asked, shown = said[place], [ShownMessage(each, is_current=n > place) for n, each in enumerate(said) if n != place]
     request = ContextRequest(
-        message=asked.content, attachments=references_in(asked.blocks), author=asked.author, shown=tuple(shown),
+        message=asked.content, attachments=references_in(asked.blocks), parts=parts_in(asked.blocks),
+        author=asked.author, shown=tuple(shown),
         format=llm_provider().form, instructions=question.instructions, options={},
     )  # fmt: skip
     tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)

@@ -127,6 +127,11 @@ def references_in(blocks: Iterable[Block] | None) -> tuple[Block, ...]:
     return tuple(filter(is_reference, blocks or ()))
 
 
+def parts_in(blocks: Iterable[Block] | None) -> tuple[Block, ...]:
+    """Return the texts, images and files of a message in their order."""
+    return tuple(block for block in blocks or () if is_text(block) or is_reference(block))
+
+
 def is_call(block: Block) -> bool:
     """Return whether a block is a whole call; what was imported may be anything."""
     is_named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)

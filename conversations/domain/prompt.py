@@ -88,11 +88,13 @@ class Frame:
     `nonce`: 16 lower-case hexadecimal digits, random for each call. `disclosed`: the project that the model must name
     in its answer, because the router was not sure; `offered` and `proposed`: projects, and a new one, about which the
     model asks the user. `author` wrote the message, in the session `session_id`, with the images and files of
-    `attachments`; `now` is the time in the user's zone, None for a context without a clock.
+    `attachments`; `parts` are all of these in their order, where that is known. `now` is the time in the user's zone,
+    None for a context without a clock.
     """
 
     message: str
     attachments: tuple[Block, ...] = ()
+    parts: tuple[Block, ...] = ()
     nonce: str
     policy: ContextPolicy = DEFAULT_POLICY
     language: Language = "en"
@@ -126,7 +128,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
     text = (text_block(frame.message),) if frame.message.strip() else ()  # of an image alone
-    blocks = (*_preface(frame, past, names_by_role), *frame.attachments, *text)
+    blocks = (*_preface(frame, past, names_by_role), *(frame.parts or (*frame.attachments, *text)))
     message = [Turn("user", blocks)]
     for place in places[len(past) :]:
         message += turns_of(frame, candidates[place], contents[place])

@@ -27,6 +27,8 @@ from memoryhub.db.pool import Stream
 from memoryhub.llm.types import Delta
 
 PREFIX: Final = "resp_"
+MESSAGE_PREFIX: Final = "msg_"
+CALL_PREFIX: Final = "fc_"
 MAX_CONTINUED: Final = 500
 """Latest messages of a conversation that an answer continues."""
 
@@ -114,6 +116,8 @@ class Responses(ClientCallView):
     def post(self, request: Request) -> HttpResponseBase:
         """Answer the last item of an input; store what is new of it."""
         data = _mapping(request.data)
+        if isinstance(items := data.get("input"), list):
+            data = {**data, "input": [self._item(each) for each in items]}
         key, values = self.keyed(CompletionIn, completion_body(data))
         call = call_of(values, body=json.dumps(request.data, sort_keys=True))
         self.previous = data.get("previous_response_id")
@@ -124,16 +128,36 @@ class Responses(ClientCallView):
             call = replace(call, messages=[*before, *call.messages])
         return self.answer_call(replace(call, session=name or call.session), key)
 
+    def _item(self, item: Any) -> Any:
+        """Return an item, in place of a reference the part of the stored answer that it means."""
+        if _mapping(item).get("type") != "item_reference":
+            return item
+        name = str(item.get("id"))
+        if name.startswith(MESSAGE_PREFIX):
+            turn = self._answered(name.removeprefix(MESSAGE_PREFIX), field="input")
+            return {"role": Role.ASSISTANT.value, "content": turn_as_json(turn)["text"]}
+        key, _, _number = name.removeprefix(CALL_PREFIX).partition("_")
+        turn = self._answered(key, field="input")
+        calls = {call["id"]: call for call in _call_items(turn)}
+        if name not in calls:
+            raise _unknown("input")
+        return calls[name]
+
+    def _answered(self, turn_id: str, *, field: str) -> ChatTurn:
+        """Return a stored turn of the key's users. Raises ValidationError."""
+        try:
+            turns = visible_to(ChatTurn.objects.select_related("session", "answer"), self.principal)
+            turn = turns.filter(pk=UUID(turn_id)).exclude(answer=None).first()
+        except ValueError:
+            turn = None
+        if turn is None:
+            raise _unknown(field)
+        return turn
+
     def _continued(self, response_id: Any) -> tuple[str, list[NewMessage]]:
         """Return the session of an answer, and what was said up to it. Raises ValidationError."""
-        unknown = ValidationError({"previous_response_id": ["There is no such answer, or it was not stored."]})
-        try:
-            key = UUID(str(response_id).removeprefix(PREFIX))
-        except ValueError:
-            raise unknown from None
-        turn = visible_to(ChatTurn.objects.select_related("session", "answer"), self.principal).filter(pk=key).first()
-        if turn is None or turn.answer is None:
-            raise unknown
+        turn = self._answered(str(response_id).removeprefix(PREFIX), field="previous_response_id")
+        assert turn.answer is not None
         rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lte=turn.answer.seq)
         own = rows.filter(pk__in=[turn.question_id, turn.answer_id]) | rows.current()
         said = list(own.order_by("-seq")[:MAX_CONTINUED])[::-1]
@@ -151,13 +175,12 @@ class Responses(ClientCallView):
     def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         turn_json = turn_as_json(turn)
         output = [self._message(turn, turn_json["text"])] if turn_json["text"] else []
-        return self._response(turn, turn_json, [*output, *map(_call_item, turn_json["tool_calls"])])
+        return self._response(turn, turn_json, [*output, *_call_items(turn)])
 
     def _message(self, turn: ChatTurn, text: str, status: str = "completed") -> dict[str, Any]:
         content = [] if status == "in_progress" else [_text_part(text)]
-        return {
-            "type": "message", "id": f"msg_{turn.pk}", "role": "assistant", "status": status, "content": content,
-        }  # fmt: skip
+        named = {"type": "message", "id": f"{MESSAGE_PREFIX}{turn.pk}", "role": "assistant"}
+        return {**named, "status": status, "content": content}
 
     def _response(
         self, turn: ChatTurn, turn_json: Mapping[str, Any] | None, output: list[dict[str, Any]]
@@ -192,7 +215,7 @@ class Responses(ClientCallView):
         for kind in ("response.created", "response.in_progress"):
             yield event(kind, response=self._response(turn, None, []))
         has_text = False
-        place = {"item_id": f"msg_{turn.pk}", "output_index": 0, "content_index": 0}
+        place = {"item_id": f"{MESSAGE_PREFIX}{turn.pk}", "output_index": 0, "content_index": 0}
         try:
             async for piece in pieces_of(turn, stream):
                 if piece is None:
@@ -233,10 +256,22 @@ def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _call_item(call: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = json.dumps(call["input"], ensure_ascii=False)
-    named = {"call_id": call["id"], "name": call["name"], "arguments": arguments}
-    return {"type": "function_call", "id": f"fc_{call['id']}", "status": "completed", **named}
+def _call_items(turn: ChatTurn) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function_call",
+            "id": f"{CALL_PREFIX}{turn.pk}_{number}",
+            "status": "completed",
+            "call_id": call["id"],
+            "name": call["name"],
+            "arguments": json.dumps(call["input"], ensure_ascii=False),
+        }
+        for number, call in enumerate(turn_as_json(turn)["tool_calls"])
+    ]
+
+
+def _unknown(field: str) -> ValidationError:
+    return ValidationError({field: ["There is no such answer, or it was not stored."]})
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Any]:

@@ -29,6 +29,23 @@ def test_an_input_is_answered_with_memory_and_stored(sdk: openai.OpenAI, llm: LL
     assert [each.content for each in Message.objects.order_by("seq")] == ["What tea do I like?", "Green tea."]
 
 
+def test_references_mean_items_of_stored_answers(sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
+    llm.answer(Reply("I look.", calls=[("c1", "search", {}), ("c2", "search", {"word": "tea"})], stop="tool_use"))
+    first = sdk.responses.create(input="Which tea?", tools=[TOOL], **NAMES)
+    references: Any = [{"type": "item_reference", "id": item.id} for item in first.output]
+    assert len({reference["id"] for reference in references}) == 3
+    results: Any = [{"type": "function_call_output", "call_id": key, "output": f"found {key}"} for key in ("c1", "c2")]
+    llm.answer(Reply("Gyokuro."))
+    asked: Any = [{"role": "user", "content": "Which tea?"}]
+    sdk.responses.create(input=[*asked, *references, *results], tools=[TOOL], **NAMES)
+    _question, answer, found = llm.asked[-1].messages
+    assert [block["type"] for block in answer["content"]] == ["text", "tool_use", "tool_use"]
+    assert [block["tool_use_id"] for block in found["content"]] == ["c1", "c2"]
+    for wrong in ("msg_1", "fc_x", f"{first.output[1].id}9", "rs_1"):
+        with pytest.raises(openai.BadRequestError, match=r"no such answer"):
+            sdk.responses.create(input=[*asked, {"type": "item_reference", "id": wrong}], **NAMES)
+
+
 @pytest.mark.parametrize("store", [True, False])
 def test_an_answer_is_continued_by_its_id_also_from_earlier(
     store: bool,
@@ -101,7 +118,7 @@ def test_wishes_reach_the_vendor_and_unknown_items_are_refused(
     assert (sent["verbosity"], llm.asked[0].max_tokens, sent["parallel_tool_calls"]) == ("low", 9, False)
     assert sent["tool_choice"] == {"type": "function", "function": {"name": "search"}}
     for items, param in (
-        ([{"type": "item_reference", "id": "x"}], "input.0"),
+        ([{"type": "computer_call", "id": "x"}], "input.0"),
         ([{"role": "nobody", "content": "hi"}], "input.0.role"),
     ):
         with pytest.raises(openai.BadRequestError) as refused:

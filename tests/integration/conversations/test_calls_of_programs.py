@@ -1,0 +1,77 @@
+"""Requests as real programs sent them, recorded before a scripted model: what is shown is read, what is said is stored.
+
+Recorded with Aider 0.86.1 (its prompts shortened), OpenAI Agents 0.24.0 (a handoff, by both interfaces), LangGraph
+1.2.24 (an agent with a tool and a response format), langchain-openai 1.7.4 (few-shot), LiteLLM 1.110.2, pydantic-ai
+2.68.0 (a tool) and Vercel's AI SDK (no tool, an image alone, a tool).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from conversations.models import Message, Session
+from tests.conftest import client_with_key
+from tests.fakes.llm_server import LLMServer, Reply
+
+RECORDED = Path(settings.BASE_DIR) / "tests" / "data" / "programs"
+LINES = "".join(f"def function_{number:03d}(): return {number}\n" for number in range(300))
+
+CODE = [f"What does function_{number * 20:03d} return, asked as question number {number}?" for number in range(12)]
+MOODS = [f"My train was late again, number {number}." for number in range(5)]
+VISITS = [f"My sister visits me on day {number}." for number in range(5)]
+
+PROGRAMS = {
+    "aider": (1, CODE),
+    "agents_chat": (1, ["Which flight to Lisbon is cheapest?", "And which one back on Sunday?"]),
+    "agents_responses": (1, ["Which flight to Lisbon is cheapest?", "And which one back on Sunday?"]),
+    "langgraph": (1, ["What is the weather like in Porto this morning?"]),
+    "langchain": (10, [*MOODS, *VISITS]),
+    "litellm": (
+        1,
+        ["My tea is gyokuro, from a farm in Uji.", *(f"And what goes well with it, idea {n}?" for n in range(3))],
+    ),
+    "pydantic": (1, ["What is gyokuro, in one sentence?", "And how is it brewed best?"]),
+    "vercel": (3, ["Which tea grows in Uji?", "", "Search for the tea of Uji."]),
+}
+"""Sessions and questions of each program."""
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return the texts of messages or items, in their order, in any of the vendors' forms."""
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if isinstance(value, list):
+        return [text for each in value for text in texts_in(each)]
+    if not isinstance(value, dict) or value.get("role") in ("system", "developer"):
+        return []
+    return texts_in(value.get("text") or value.get("content") or value.get("output"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_programs_conversation_is_read_whole_and_stored_once(llm: LLMServer, db: None, program: str) -> None:
+    recorded = (RECORDED / f"{program}.json").read_text("utf-8").replace("{file}", json.dumps(LINES)[1:-1])
+    client = client_with_key(user_id="hiroki")
+    client_with_key().post("/api/v1/agents", {"agent_id": "kana"}, format="json")
+    for request in json.loads(recorded)["requests"]:
+        answer = request["answer"]
+        calls = [tuple(call) for call in answer["calls"]]
+        llm.answer(Reply(answer["text"], calls=calls, stop="tool_use" if calls else "end_turn"))
+        response = client.post(f"/api/v1/{request['path']}", request["body"], format="json")
+        assert response.status_code == 200, response.content
+        assert "X-Memoryhub-Trimmed-Messages" not in response.headers
+        shown = texts_in(request["body"].get("messages") or request["body"].get("input"))
+        assert _without(texts_in(llm.asked[-1].messages), shown) == shown
+    sessions, questions = PROGRAMS[program]
+    assert Session.objects.count() == sessions
+    rows = Message.objects.order_by("created_at", "seq")
+    said = [row.content.strip().removesuffix("\n\nReply in English.") for row in rows.filter(role="user")]
+    assert said == questions
+    assert not rows.exclude(abandoned_at=None).exists()
+
+
+def _without(read: list[str], shown: list[str]) -> list[str]:
+    """Return what a model read, without the block of memory: the texts that are shown."""
+    return [text for text in read if text in shown]
