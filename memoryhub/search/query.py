@@ -14,15 +14,15 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Case, Expression, ExpressionWrapper, FloatField, Q, Value, When
-from django.db.models.functions import Cast, Coalesce, NullIf
+from django.db.models import Case, Expression, ExpressionWrapper, F, FloatField, Q, Value, When
+from django.db.models.functions import Cast, Coalesce, Least, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.db.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
-from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relative_length
+from memoryhub.search.fusion import DEFAULT_POLICY, PASSAGE_LENGTH, FusionPolicy, SpaceBounds, relative_length
 from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
 from memoryhub.search.query_text import NEED_ODDS, MessageKind, QueryText
@@ -110,16 +110,20 @@ def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> Sea
 Params = tuple[Any, ...]
 
 SCORED: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw) AS MATERIALIZED (
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, length) AS MATERIALIZED (
 {rows}
 )
 """
 
 SCORED_IN_CONVERSATION: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence, asks, author, length) AS MATERIALIZED (
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, length, session_id, sequence, asks, author) AS MATERIALIZED (
 {rows}
 )
 """
+
+# The subplan costs more than the product, so rows without passages skip it.
+BEST_PASSAGE: Final = """CASE WHEN {passages} IS NOT NULL
+    THEN (SELECT min(passage <#> {weights}) FROM unnest({passages}) AS passage) END"""
 
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
@@ -130,8 +134,9 @@ BEST: Final = """
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
-FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) * {needed} AS relevance
-    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified, among) AS found
+FROM (SELECT *, own_odds * own / (1 + (own_odds - 1) * own) * {needed} AS relevance
+    FROM (SELECT scored.*, {relevance} AS own, odds * power(greatest(1, length / {passage}), {passages}) AS own_odds
+        FROM scored, among WHERE {candidate}) AS qualified) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
@@ -218,7 +223,7 @@ class Conversation:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.session, self.sequence, self.asks, self.author, "length")
+        return (self.session, self.sequence, self.asks, self.author)
 
 
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
@@ -268,12 +273,32 @@ def words_text(words: QueryWords) -> str:
     return SparseVector(dict(words.weights), DIMENSION).to_text()
 
 
+class _BestPassage(Expression):
+    """The least negative inner product of a row's passages, NULL without passages."""
+
+    def __init__(self, weights: Expression) -> None:
+        super().__init__(output_field=FloatField())
+        self.weights = weights
+        self.passages: Any = F("passages")
+
+    def get_source_expressions(self) -> list[Any]:
+        return [self.weights, self.passages]
+
+    def set_source_expressions(self, exprs: Sequence[Any]) -> None:
+        self.weights, self.passages = exprs
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[str | int, ...]]:
+        weights, params = compiler.compile(self.weights)
+        column, _none = compiler.compile(self.passages)
+        return BEST_PASSAGE.format(weights=weights, passages=column), params
+
+
 def _word_score(*, has_terms: bool | None) -> Expression:
     """Return the row's word score; None if the query is only a vector, 0 if its text has no terms."""
     if not has_terms:
         return _constant(None if has_terms is None else 0.0)
     weights = Cast(Param("words"), InlineSparseVectorField(dimensions=DIMENSION))
-    negative = MaxInnerProduct("words", weights)
+    negative = Least(MaxInnerProduct("words", weights), _BestPassage(weights), output_field=FloatField())
     return ExpressionWrapper(negative / Param("normalizer", FloatField()), output_field=FloatField())
 
 
@@ -315,6 +340,8 @@ def _best(query: SearchQuery, relevance: str) -> str:
         odds=_number(policy.odds),
         base=_number(policy.base_count),
         exponent=_number(policy.count_exponent),
+        passage=_number(PASSAGE_LENGTH),
+        passages=_number(-policy.passage_exponent),
     )
 
 
@@ -361,7 +388,7 @@ def _scan(
         scored_similarity=_similarity(has_vector=has_vector), scored_words=_word_score(has_terms=has_terms)
     )
     keys = (f"{model.owner_field}_id", "actor_id")
-    return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", *more_columns))
+    return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", "length", *more_columns))
 
 
 def _fetch(statement: str, params: Params) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import Candidate, SearchQuery, candidates
+from memoryhub.search.query import Candidate, SearchQuery, candidates, words_text
 from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
@@ -284,7 +284,7 @@ def _rank(
         "memory_ids": [candidate.owner_id for candidate in matches],
         "space_id": query.space_id,
         "perspective": search.perspective or "",
-        "with_words": words is not None,
+        "words": words_text(words) if words else None,
     }
     numbers = {key: values for key, *values in run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)}
     matches = [candidate for candidate in matches if candidate.owner_id in numbers]
