@@ -44,8 +44,8 @@ from memoryhub.search.index import passage_vectors, record, unit_vector, word_ve
 from memoryhub.search.maintenance import COUNT_KIND, batches_by_key
 from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
 from memoryhub.search.passages import PASSAGE_SHARE
-from memoryhub.search.query import SearchQuery, build_query, build_vector_query
-from memoryhub.search.query_text import QueryText
+from memoryhub.search.query import SearchQuery, build_queries, build_query, build_vector_query
+from memoryhub.search.query_text import QueryText, question_parts
 from memoryhub.tenancy.models import Actor
 
 Vector = NDArray[np.float32]
@@ -231,7 +231,18 @@ def text_query(text: str, *, turns: Iterable[tuple[str, str]] | None = None, pay
     """
     space = active_space()
     vector = embed_query(space, text, payer=payer)
-    return build_query(QueryText.of_message(text, turns), vector, space=space, actor_id=payer.actor_id)
+    whole = QueryText.of_message(text, turns)
+    parts = question_parts(text)
+    if not parts:
+        return build_query(whole, vector, space=space, actor_id=payer.actor_id)
+    # A remote embedder would take as long again for each part; these are searched by words alone.
+    is_local = vector is not None and provider_of(space).is_local
+    texts = [(whole, vector)]
+    for part in parts:
+        part_vector = embed_query(space, part, payer=payer) if is_local else None
+        texts.append((replace(QueryText.of_message(part), message_kind=whole.message_kind), part_vector))
+    query, *queries = build_queries(texts, space=space, actor_id=payer.actor_id)
+    return replace(query, parts=tuple(queries))
 
 
 def with_vector_of(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:

@@ -74,6 +74,12 @@ class FusionPolicy:
         """Return the parameters for a message to an assistant, which is not necessarily a search for memories."""
         return replace(self, odds=60.0, short_length=5.0, need_odds=need_odds, passage_exponent=0.5)
 
+    def alone(self) -> Self:
+        """Return the parameters for messages without their neighbours, calibrated as messages."""
+        return replace(
+            self, odds=self.message_odds, count_exponent=0.0, short_length=None, need_odds=None, passage_exponent=0.0
+        )
+
 
 DEFAULT_POLICY: Final = FusionPolicy()
 

@@ -9,7 +9,8 @@ different dimensions if the filter is missing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from itertools import accumulate, chain, zip_longest
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -41,6 +42,8 @@ class SearchQuery:
     """Empty for a vector query; personal data, hence not in the repr."""
     degraded: bool = False
     """The embedder was unavailable, so that the vector is missing."""
+    parts: "tuple[SearchQuery, ...]" = ()
+    """The questions of a message that asks several ones, see `query_text.question_parts`."""
 
     def weights_by_term(self) -> dict[str, float]:
         """Return the weights of the text's own terms."""
@@ -205,10 +208,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best candidates, and the number of all (SPEC M6)."""
+    """The best candidates, and the number of all (SPEC M6); the first `leading` answer a part of the query each."""
 
     best: list[Candidate]
     count: int
+    leading: int = 0
 
 
 @dataclass(frozen=True)
@@ -302,6 +306,11 @@ def _word_score(*, has_terms: bool | None) -> Expression:
     return ExpressionWrapper(negative / Param("normalizer", FloatField()), output_field=FloatField())
 
 
+ROWS_PER_PART: Final = 2
+MIN_PART_SHARE: Final = 0.3
+"""Minimum relevance of a part's rows, as a share of its best one's."""
+
+
 def candidates(
     model: type[SearchIndexRow],
     where: Q,
@@ -317,7 +326,44 @@ def candidates(
     `where` filters the model's rows, at least by actor. A row qualifies with a cosine of at least
     `similarity_threshold` or a word score of at least `word_floor` (SPEC M4). With `conversation`, rows are messages:
     their relevance is that of `fusion.contextual_relevances`, and neighbours of candidates are candidates too.
+
+    Of a query with parts, the best rows of each part by their own relevance lead, in turn.
     """
+    scan = partial(_candidates, model, where, similarity_threshold=similarity_threshold, word_floor=word_floor)
+    found = scan(query, limit=limit, conversation=conversation)
+    if not query.parts:
+        return found
+    # By their own relevance, so without neighbours, but by the odds of messages.
+    parts = [replace(part, policy=part.policy.alone()) if conversation else part for part in query.parts]
+    by_part = [scan(part, limit=ROWS_PER_PART).best for part in parts]
+    return lead_by_parts(found, by_part, limit)
+
+
+def lead_by_parts(found: Candidates, by_part: Sequence[Sequence[Candidate]], limit: int) -> Candidates:
+    """Return the candidates, preceded by each part's best ones in turn; no relevance is lower than a following one."""
+    by_part = [[row for row in rows if row.relevance >= MIN_PART_SHARE * rows[0].relevance] for rows in by_part]
+    known = {each.owner_id: each for each in found.best}
+    leaders: dict[UUID, Candidate] = {}
+    for row in chain.from_iterable(zip_longest(*by_part)):
+        if row is not None:
+            whole = known.get(row.owner_id, row)
+            leaders.setdefault(row.owner_id, whole if whole.relevance >= row.relevance else row)
+    ordered = [*leaders.values(), *(each for each in found.best if each.owner_id not in leaders)][:limit]
+    highest = list(accumulate((each.relevance for each in reversed(ordered)), max))[::-1]
+    best = [each._replace(relevance=relevance) for each, relevance in zip(ordered, highest, strict=True)]
+    return Candidates(best, max(found.count, len(best)), leading=min(len(leaders), limit))
+
+
+def _candidates(
+    model: type[SearchIndexRow],
+    where: Q,
+    query: SearchQuery,
+    *,
+    similarity_threshold: float,
+    word_floor: float,
+    limit: int,
+    conversation: Conversation | None = None,
+) -> Candidates:
     scan, params = _scored(model, where, query, conversation)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
     params = (*params, similarity_threshold, word_floor)
