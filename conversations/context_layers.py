@@ -211,7 +211,8 @@ def _query_with_days(request: LayerRequest) -> SearchQuery:
     dates = " ".join(day_words(day, unspaced=is_unspaced(message)) for day in days)
     turns = [(each.role, each.content) for each in reversed(request.latest)]
     text = QueryText.of_message(f"{message} {dates}", turns)
-    return build_query(text, request.query.vector, space=active_space(), actor_id=request.tenant.payer.actor_id)
+    query = build_query(text, request.query.vector, space=active_space(), actor_id=request.tenant.payer.actor_id)
+    return replace(query, parts=request.query.parts)
 
 
 def _shown_blocks(message: Message) -> tuple[Block, ...]:

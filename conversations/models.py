@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
@@ -14,9 +14,18 @@ from django.db.models.functions import Cast, Coalesce, Now
 from django.db.models.lookups import Exact
 
 from conversations.domain.client_talk import OPENING_LENGTH
-from conversations.domain.messages import SPOKEN_ROLES, Role, TurnState, is_question, is_searchable, searchable_text
+from conversations.domain.messages import (
+    SPOKEN_ROLES,
+    NewMessage,
+    Role,
+    TurnState,
+    is_question,
+    is_searchable,
+    searchable_text,
+)
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
+from memoryhub.search.passages import PASSAGE_SHARE
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.tenancy.policy import Trust
@@ -24,6 +33,10 @@ from memoryhub.zones import local_time
 
 TOOL_BLOCKS = '$[*] ? (@.type == "tool_use" || @.type == "tool_result")'
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
+
+
+ANSWER_SHARE: Final = 0.7
+"""Weight of passages of an assistant's message: long answers mention many things."""
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
@@ -235,6 +248,10 @@ class MessageIndex(SearchIndexRow):
     @classmethod
     def is_findable(cls, owner: Message) -> bool:
         return is_searchable(owner.role, owner.content)
+
+    @classmethod
+    def passage_share(cls, owner: "Message | NewMessage") -> float:
+        return PASSAGE_SHARE * (ANSWER_SHARE if owner.role == Role.ASSISTANT else 1.0)
 
     @classmethod
     def indexed_text(cls, owner: Message) -> str:

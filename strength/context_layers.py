@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import date, tzinfo
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, LayerResult
+from conversations.domain.passages import passages
 from memoryhub.auth.principals import PrincipalKind, Scope
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.zones import local_day
@@ -20,6 +21,9 @@ from strength.models import Memory, MemoryRevision, Profile
 
 # Limits the query only; the token budget selects among them, and the receipt lists them.
 MAX_PINNED = 1_000
+
+MAX_MEMORY_BYTES: Final = 2_400
+"""Per relevant memory, about 600 tokens; of a longer one, the passages that match."""
 
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 
@@ -48,6 +52,7 @@ def semantic(request: LayerRequest) -> LayerResult:
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
     candidates = []
+    terms = request.query.weights_by_term()
     wishes = _wishes([found.memory for found in results.found], request)
     for found in results.found:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
@@ -57,6 +62,7 @@ def semantic(request: LayerRequest) -> LayerResult:
                 found.memory,
                 request.zone,
                 is_wish=found.memory.pk in wishes,
+                content=passages(found.memory.content, terms, limit=MAX_MEMORY_BYTES),
                 relevance=found.breakdown.relevance,
                 final_score=found.final_score,
                 score_breakdown=scores,
@@ -110,13 +116,12 @@ def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
     return own | set(APPROVED.rows(by_curators))
 
 
-def _candidate(layer: str, memory: Memory | ProfileMemory, zone: tzinfo, **scores: Any) -> Candidate:
+def _candidate(layer: str, memory: Memory | ProfileMemory, zone: tzinfo, **values: Any) -> Candidate:
     return Candidate(
         layer=layer,
-        content=memory.content,
         source_id=str(memory.pk),
         created_at=_since(memory, zone).isoformat(),
-        **scores,
+        **{"content": memory.content, **values},
     )
 
 

@@ -187,9 +187,14 @@ WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {inde
     AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
 -- name: candidate_numbers
--- Inputs of the ranking. Leaves out index rows that differ from their memories.
+-- Inputs of the ranking, and the words of the memory or its best passage. Leaves out index rows that differ from their
+-- memories.
 SELECT memory.id, greatest({strength_now}, {perspective_now}),
-    coalesce(numbers.last_accessed_at, memory.created_at), CASE WHEN %(with_words)s::boolean THEN found.words END
+    coalesce(numbers.last_accessed_at, memory.created_at),
+    CASE WHEN %(words)s::text IS NOT NULL THEN coalesce(
+        (SELECT passage FROM unnest(found.passages) AS passage ORDER BY passage <#> %(words)s::sparsevec LIMIT 1),
+        found.words
+    ) END
 FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
     AND found.memory_id = memory.id AND ROW({of_found}) IS NOT DISTINCT FROM ROW({of_memory})

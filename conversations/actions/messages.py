@@ -173,7 +173,9 @@ def message_index_entries(
         )
         for message in searchable
     ]
-    entries = index_entries([message.content for message in searchable], spaces, words=words)
+    shares = [MessageIndex.passage_share(message) for message in searchable]
+    texts = [message.content for message in searchable]
+    entries = index_entries(texts, spaces, words=words, passage_shares=shares)
     return {id(message): entry for message, entry in zip(searchable, entries, strict=True)}
 
 

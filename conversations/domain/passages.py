@@ -5,14 +5,17 @@ A few rules for English and Japanese, in linear time; a wrong segmentation does 
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from conversations.domain.content import visible
 from memoryhub.search.analysis import COMPOUND, fold
+from memoryhub.search.bm25 import term_id
+from memoryhub.search.passages import best_passage
 
 MAX_READ_LENGTH: Final = 20_000
-"""Most characters of a message that are split into sentences."""
+"""Most characters of a text that are split into sentences; of a longer one, those around its best passage."""
 
 _OPENING: Final = "「『（【("
 _CLOSING: Final = "」』）】)"
@@ -24,14 +27,14 @@ _ABBREVIATION: Final = re.compile(
 )
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without fenced code; line breaks end sentences."""
+def sentences(text: str, *, code: bool = False) -> list[str]:
+    """Return the sentences of a text; line breaks end sentences. Fenced code is left out, unless `code`."""
     found: list[str] = []
     in_code = False
     for line in visible(text[:MAX_READ_LENGTH]).splitlines():
         if _CODE_FENCE.match(line):
             in_code = not in_code
-        elif not in_code:
+        elif code or not in_code:
             parts = (" ".join(part.split()) for part in _split(_LIST_MARK.sub("", line)))
             found += [part for part in parts if any(map(str.isalnum, part))]
     return found
@@ -76,9 +79,11 @@ def passages(text: str, terms: Mapping[str, float], *, limit: int) -> str:
     """
     if len(text.encode()) <= limit:
         return text
-    parts = sentences(text) or [text]
-    weights = [_weight(part, terms) for part in parts]
+    text = _surroundings(text, terms)
+    parts, weights = _weighted(text, terms)
     best = max(range(len(parts)), key=lambda place: (weights[place], -place))
+    if len(parts[best].encode()) > limit:
+        return _cut(parts[best], terms, limit)
     chosen: list[int] = []
     remaining = limit
     for place in sorted(range(len(parts)), key=lambda place: (-weights[place], abs(place - best))):
@@ -88,18 +93,53 @@ def passages(text: str, terms: Mapping[str, float], *, limit: int) -> str:
             remaining -= size
         elif not weights[place]:  # without terms, only sentences around the best one are taken
             break
-    if not chosen:
-        return parts[best].encode()[:limit].decode(errors="ignore") + GAP.rstrip()
     chosen.sort()
     joints = [" " if after == before + 1 else GAP for before, after in pairwise(chosen)]
     shown = "".join(f"{parts[place]}{joint}" for place, joint in zip(chosen, [*joints, ""], strict=True))
     return f"{GAP.lstrip() if chosen[0] else ''}{shown}{GAP.rstrip() if chosen[-1] < len(parts) - 1 else ''}"
 
 
+def _cut(sentence: str, terms: Mapping[str, float], limit: int) -> str:
+    """Return at most `limit` bytes of a sentence, with the heaviest of the terms that it contains."""
+    folded = sentence.casefold()
+    known = [term for term in sorted(terms, key=lambda term: -terms[term]) if _substring(term) in folded]
+    before = sentence[: folded.index(_substring(known[0]))].encode() if known else b""
+    start = max(0, len(before) - limit // 3)
+    end = start + limit
+    whole = sentence.encode()
+    shown = whole[start:end].decode(errors="ignore")
+    return f"{GAP.lstrip() if start else ''}{shown}{GAP.rstrip() if end < len(whole) else ''}"
+
+
+def _surroundings(text: str, terms: Mapping[str, float]) -> str:
+    """Return the part of a long text around the passage by which the terms find it, else the text."""
+    if len(text) <= MAX_READ_LENGTH or not terms:
+        return text
+    start, end = best_passage(text, {term_id(term): weight for term, weight in terms.items()})
+    around = max(0, MAX_READ_LENGTH - (end - start)) // 2
+    return text[max(0, start - around) : end + around]
+
+
+def _weighted(text: str, terms: Mapping[str, float]) -> tuple[list[str], list[float]]:
+    """Return a text's sentences with their weights; with those of code, if no other has a term."""
+    parts = sentences(text) or [text]
+    weights = [_weight(part, terms) for part in parts]
+    if terms and not any(weights) and ("```" in text or "~~~" in text):
+        parts = sentences(text, code=True) or [text]
+        weights = [_weight(part, terms) for part in parts]
+    return parts, weights
+
+
 def _weight(sentence: str, terms: Mapping[str, float]) -> float:
     """Return the weight of the terms that a sentence contains as substrings, as stems mostly are.
 
-    Analysing each sentence would take twenty times as long.
+    Analysing each sentence would take twenty times as long. A stem may end in "i" instead of "y".
     """
     folded = fold(sentence)
-    return sum(weight for term, weight in terms.items() if term.removeprefix(COMPOUND) in folded)
+    return sum(weight for term, weight in terms.items() if _substring(term) in folded)
+
+
+@lru_cache(maxsize=1_000)
+def _substring(term: str) -> str:
+    bare = term.removeprefix(COMPOUND)
+    return bare[:-1] if len(bare) > 3 and bare.endswith("i") else bare

@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
+from struct import pack
 from typing import Any, Final
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import DataError, connection
 from django.db.models import Field, IntegerField, JSONField, Model
+from pgvector import SparseVector
 from pgvector.django import HalfVectorField, SparseVectorField
+from psycopg.types import TypeInfo
 from psycopg.types.json import Jsonb
 
 ADAPTERS: Final[Mapping[type, Callable[[Any], Any]]] = {
@@ -54,7 +58,10 @@ def _copying(
     columns = ", ".join(quoted(str(field.column)) for field in fields)
     # A vector is passed in its binary form, as bytes; psycopg does not know its type.
     types = [
-        "bytea" if isinstance(field, VECTORS) else _LENGTH.sub("", str(field.db_type(connection))) for field in fields
+        "bytea"
+        if isinstance(field, VECTORS) or _is_vector_array(field)
+        else _LENGTH.sub("", str(field.db_type(connection)))
+        for field in fields
     ]
     adapters = [(index, adapt) for index, field in enumerate(fields) if (adapt := _adapter(field))]
     return f"COPY {quoted(model._meta.db_table)} ({columns}) FROM STDIN (FORMAT BINARY)", types, adapters
@@ -64,7 +71,23 @@ def _adapter(field: "Field[Any, Any]") -> Callable[[Any], Any] | None:
     if isinstance(field, IntegerField):
         low, high = connection.ops.integer_field_range(field.get_internal_type())
         return partial(_checked, low=low, high=high)
+    if _is_vector_array(field):
+        connection.ensure_connection()
+        element = TypeInfo.fetch(connection.connection, "sparsevec")
+        assert element is not None
+        return partial(_binary_array, element_oid=element.oid)
     return next((adapt for kind, adapt in ADAPTERS.items() if isinstance(field, kind)), None)
+
+
+def _is_vector_array(field: "Field[Any, Any]") -> bool:
+    return isinstance(field, ArrayField) and isinstance(field.base_field, SparseVectorField)
+
+
+def _binary_array(vectors: Sequence[SparseVector], *, element_oid: int) -> bytes:
+    """Return PostgreSQL's binary format of an array of one dimension."""
+    elements = [vector.to_binary() for vector in vectors]
+    head = pack(">iiIii", 1, 0, element_oid, len(elements), 1)
+    return head + b"".join(pack(">i", len(each)) + each for each in elements)
 
 
 def _checked(number: int, *, low: int, high: int) -> int:

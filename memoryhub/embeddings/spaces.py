@@ -25,7 +25,7 @@ from django.core.cache import caches
 from django.db import connection, models, transaction
 from django.db.models import Q
 from numpy.typing import NDArray
-from pgvector import HalfVector
+from pgvector import HalfVector, SparseVector
 
 from memoryhub.db.pool import release_connection
 from memoryhub.db.prepared import PreparedQuery
@@ -40,11 +40,12 @@ from memoryhub.llm.usage.caps import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
 from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
-from memoryhub.search.index import record, unit_vector, word_vector
+from memoryhub.search.index import passage_vectors, record, unit_vector, word_vector
 from memoryhub.search.maintenance import COUNT_KIND, batches_by_key
 from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
-from memoryhub.search.query import SearchQuery, build_query, build_vector_query
-from memoryhub.search.query_text import QueryText
+from memoryhub.search.passages import PASSAGE_SHARE
+from memoryhub.search.query import SearchQuery, build_queries, build_query, build_vector_query
+from memoryhub.search.query_text import QueryText, question_parts
 from memoryhub.tenancy.models import Actor
 
 Vector = NDArray[np.float32]
@@ -86,6 +87,7 @@ class IndexEntry:
 
     terms: Counter[str]
     vectors: Mapping[int, Sequence[float] | Vector | None]
+    passages: Sequence[SparseVector] | None = None
 
     def row_values(self, space_id: int) -> dict[str, Any]:
         vector, length = self.vectors.get(space_id), text_length(self.terms)
@@ -93,6 +95,7 @@ class IndexEntry:
             "space_id": space_id,
             "vector": None if vector is None else HalfVector(np.asarray(vector)),
             "words": word_vector(self.terms, length),
+            "passages": self.passages,
             "length": round(length),
             "words_version": WORDS_VERSION,
         }
@@ -228,7 +231,18 @@ def text_query(text: str, *, turns: Iterable[tuple[str, str]] | None = None, pay
     """
     space = active_space()
     vector = embed_query(space, text, payer=payer)
-    return build_query(QueryText.of_message(text, turns), vector, space=space, actor_id=payer.actor_id)
+    whole = QueryText.of_message(text, turns)
+    parts = question_parts(text)
+    if not parts:
+        return build_query(whole, vector, space=space, actor_id=payer.actor_id)
+    # A remote embedder would take as long again for each part; these are searched by words alone.
+    is_local = vector is not None and provider_of(space).is_local
+    texts = [(whole, vector)]
+    for part in parts:
+        part_vector = embed_query(space, part, payer=payer) if is_local else None
+        texts.append((replace(QueryText.of_message(part), message_kind=whole.message_kind), part_vector))
+    query, *queries = build_queries(texts, space=space, actor_id=payer.actor_id)
+    return replace(query, parts=tuple(queries))
 
 
 def with_vector_of(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:
@@ -248,11 +262,16 @@ def vector_query(vector: Sequence[float]) -> SearchQuery:
 
 
 def index_entries(
-    texts: Sequence[str], spaces: Sequence[EmbeddingSpace], *, words: Sequence[str] | None = None
+    texts: Sequence[str],
+    spaces: Sequence[EmbeddingSpace],
+    *,
+    words: Sequence[str] | None = None,
+    passage_shares: Sequence[float] | None = None,
 ) -> list[IndexEntry]:
     """Analyse texts, and embed them where the provider is local; no network.
 
-    `words` are the texts that index each by their words, where these differ from the text itself.
+    `words` are the texts that index each by their words, where these differ from the text itself; `passage_shares`
+    the weights of their passages.
     """
     columns: dict[int, Sequence[None] | Vectors] = {}
     for space in spaces:
@@ -264,7 +283,11 @@ def index_entries(
         except ProviderError as error:
             log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
     return [
-        IndexEntry(analyse(found_by), {space_id: column[index] for space_id, column in columns.items()})
+        IndexEntry(
+            analyse(found_by),
+            {space_id: column[index] for space_id, column in columns.items()},
+            passage_vectors(found_by, passage_shares[index] if passage_shares else PASSAGE_SHARE),
+        )
         for index, found_by in enumerate(texts if words is None else words)
     ]
 

@@ -53,6 +53,9 @@ JAPANESE_PARTICLES: Final = frozenset("はがをにのでともへやかねよ�
 MAX_WORD_CHARACTERS: Final = 64
 """Longer words are keys or encoded bytes; a prefix identifies them."""
 
+ORDINAL_ENDINGS: Final = frozenset({"st", "nd", "rd", "th"})
+"""Of numbers such as 19th, which is not "th"."""
+
 COMPOUND: Final = "#"
 """Prefix of compound terms: the compound 「#東京」 differs from the bigram 「東京」."""
 
@@ -167,7 +170,7 @@ def _terms(word: str) -> tuple[str, ...]:
 def _parts(word: str) -> Iterator[str]:
     yield word
     if match := _LETTERS_AND_DIGITS.fullmatch(word):
-        yield from (part for part in match.groups() if part)
+        yield from (part for part in match.groups() if part and part not in ORDINAL_ENDINGS)
 
 
 def _term(word: str) -> str:

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+PASSAGE_LENGTH: Final = 60.0
+"""Length of a passage in words, see `bm25.text_length`."""
+
 
 @dataclass(frozen=True)
 class SpaceBounds:
@@ -47,7 +50,8 @@ class FusionPolicy:
     `base_count` memories the odds fall with their number to the power of `count_exponent`, see `odds_by_count`.
 
     `of_message` has other parameters for messages to an assistant: odds also fall with more than `short_length` rare
-    terms, and `need_odds` are the odds that the message needs a memory at all. None disables either.
+    terms, and with the number of passages of a memory to the power of `passage_exponent`, see `odds_by_length`;
+    `need_odds` are the odds that the message needs a memory at all. None, or 0, disables each.
     """
 
     word_midpoint: float = 0.8
@@ -64,10 +68,17 @@ class FusionPolicy:
     count_exponent: float = 0.75
     message_odds: float = 0.4
     need_odds: float | None = None
+    passage_exponent: float = 0.0
 
     def of_message(self, need_odds: float | None) -> Self:
         """Return the parameters for a message to an assistant, which is not necessarily a search for memories."""
-        return replace(self, odds=60.0, short_length=5.0, need_odds=need_odds)
+        return replace(self, odds=60.0, short_length=5.0, need_odds=need_odds, passage_exponent=0.5)
+
+    def alone(self) -> Self:
+        """Return the parameters for messages without their neighbours, calibrated as messages."""
+        return replace(
+            self, odds=self.message_odds, count_exponent=0.0, short_length=None, need_odds=None, passage_exponent=0.0
+        )
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -111,6 +122,14 @@ def odds_by_count(compared: int, information: float = 0.0, policy: FusionPolicy 
     """
     chances = max(policy.base_count, compared) / policy.base_count * relative_length(information, policy)
     return policy.odds * math.pow(chances, -policy.count_exponent)
+
+
+def odds_by_length(length: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the factor on the odds of a memory of `length` words, at most 1.
+
+    Each passage is a chance to match: without the factor, few documents are part of every context.
+    """
+    return math.pow(max(1.0, length / PASSAGE_LENGTH), -policy.passage_exponent)
 
 
 def relative_length(information: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:

@@ -27,6 +27,7 @@ from memoryhub.db.pool import after_answer
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.search.bm25 import DIMENSION, Frequencies, QueryWords, document_weights, query_words, term_id, term_ids
 from memoryhub.search.models import TermStatistic
+from memoryhub.search.passages import passage_weights
 from memoryhub.search.query_text import QueryText
 
 
@@ -59,6 +60,17 @@ def _as_numbers(vector: Sequence[float]) -> NDArray[np.float64]:
 
 def word_vector(terms: Counter[str], length: float | None = None) -> SparseVector:
     return SparseVector(document_weights(terms, length), DIMENSION)
+
+
+def passage_vectors(text: str, share: float) -> list[SparseVector] | None:
+    """Return the vectors of a long text's passages, weighted by `share`; None for a short one."""
+    weights = passage_weights(text, share)
+    return [SparseVector(each, DIMENSION) for each in weights] or None
+
+
+def vectors_text(vectors: Sequence[SparseVector] | None) -> str | None:
+    """Return PostgreSQL's text format of an array of vectors."""
+    return None if vectors is None else "{" + ",".join(f'"{each.to_text()}"' for each in vectors) + "}"
 
 
 def weights_of(stored: str) -> dict[int, float]:

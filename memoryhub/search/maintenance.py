@@ -14,7 +14,7 @@ from django.db import connection, models, transaction
 
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION, frequent_terms, text_length
-from memoryhub.search.index import record, word_vector
+from memoryhub.search.index import passage_vectors, record, vectors_text, word_vector
 from memoryhub.search.models import EmbeddingSpace, FrequentTerms, TermStatistic, index_models
 
 Progress = Callable[[int], None]
@@ -29,9 +29,10 @@ RECOUNT_RATIO = 1.1
 
 # Rows written during the run have the current version.
 STORE_WORDS = """
-UPDATE {table} AS found SET words = analysed.words::sparsevec, length = analysed.length, words_version = %(version)s
-FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[], %(lengths)s::int[])
-    AS analysed (space, owner, words, length)
+UPDATE {table} AS found SET words = analysed.words::sparsevec, passages = analysed.passages::sparsevec[],
+    length = analysed.length, words_version = %(version)s
+FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[], %(passages)s::text[], %(lengths)s::int[])
+    AS analysed (space, owner, words, passages, length)
 WHERE found.actor_id = ANY(%(actors)s) AND found.space_id = analysed.space AND found.{owner} = analysed.owner
     AND found.words_version < %(version)s
 """
@@ -89,7 +90,9 @@ def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
 def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
     """Store the rows' words and return their terms; rows that were written since keep theirs."""
     owners = [getattr(row, model.owner_field) for row in rows]
-    terms = [analyse(model.indexed_text(owner)) for owner in owners]
+    texts = [model.indexed_text(owner) for owner in owners]
+    terms = [analyse(text) for text in texts]
+    shares = [model.passage_share(owner) for owner in owners]
     statement = STORE_WORDS.format(
         table=connection.ops.quote_name(model._meta.db_table),
         owner=connection.ops.quote_name(f"{model.owner_field}_id"),
@@ -99,6 +102,7 @@ def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
         "spaces": [row.space_id for row in rows],
         "owners": [owner.pk for owner in owners],
         "words": [word_vector(each).to_text() for each in terms],
+        "passages": [vectors_text(passage_vectors(*each)) for each in zip(texts, shares, strict=True)],
         "lengths": [round(text_length(each)) for each in terms],
         "version": WORDS_VERSION,
     }

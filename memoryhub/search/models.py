@@ -5,6 +5,7 @@ rows of 384 dimensions). STORAGE MAIN keeps them inline while the row fits a pag
 bytes.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -14,10 +15,12 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
+from pgvector import SparseVector
 from pgvector.django import HalfVectorField, SparseVectorField
 
 from memoryhub.search.bm25 import DIMENSION
 from memoryhub.search.fusion import SpaceBounds
+from memoryhub.search.passages import PASSAGE_SHARE
 
 
 class InlineHalfVectorField(HalfVectorField):
@@ -39,6 +42,28 @@ class InlineSparseVectorField(SparseVectorField):
     def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
         return str(super().db_type(connection))
 
+
+class SparseVectorsField(ArrayField):
+    """An array of sparse vectors, stored inline like single ones."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "base_field": SparseVectorField(dimensions=DIMENSION)})
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return f"{super().db_type(connection)} STORAGE MAIN"
+
+    def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return str(super().db_type(connection))
+
+    def get_placeholder(self, value: Any, compiler: Any, connection: BaseDatabaseWrapper) -> str:
+        return f"%s::{self.cast_db_type(connection)}"
+
+    def _from_db_value(self, value: str | None, *_context: Any) -> list[SparseVector] | None:
+        # psycopg does not know the type, so it passes the array as text.
+        return None if value is None else [SparseVector.from_text(each) for each in _ELEMENT.findall(value)]
+
+
+_ELEMENT: Final = re.compile(r'"([^"]*)"')
 
 SPACED, UNSPACED, ACROSS = "spaced", "unspaced", "across"
 """Keys of a space's calibration: scripts with spaces, without, and pairs across both."""
@@ -171,6 +196,7 @@ class SearchIndexRow(models.Model):
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.PROTECT, db_index=False, related_name="+")
     vector = InlineHalfVectorField(null=True)
     words = InlineSparseVectorField(dimensions=DIMENSION)
+    passages = SparseVectorsField(null=True, help_text="The words of each passage of a long text.")
     length = models.PositiveIntegerField(db_default=0, help_text="In words, as the search counts them.")
     words_version = models.PositiveSmallIntegerField(db_default=1, help_text="Which analysis of text the words are of.")
 
@@ -200,6 +226,11 @@ class SearchIndexRow(models.Model):
     @classmethod
     def indexed_text(cls, owner: Any) -> str:
         return str(owner.content)
+
+    @classmethod
+    def passage_share(cls, owner: Any) -> float:
+        """Return the weight of the passages of a long text."""
+        return PASSAGE_SHARE
 
     @classmethod
     def copied_fields(cls, owner: Any) -> dict[str, Any]:

@@ -9,20 +9,21 @@ different dimensions if the filter is missing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from itertools import accumulate, chain, zip_longest
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Case, Expression, ExpressionWrapper, FloatField, Q, Value, When
-from django.db.models.functions import Cast, Coalesce, NullIf
+from django.db.models import Case, Expression, ExpressionWrapper, F, FloatField, Q, Value, When
+from django.db.models.functions import Cast, Coalesce, Least, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.db.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
-from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relative_length
+from memoryhub.search.fusion import DEFAULT_POLICY, PASSAGE_LENGTH, FusionPolicy, SpaceBounds, relative_length
 from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
 from memoryhub.search.query_text import NEED_ODDS, MessageKind, QueryText
@@ -41,6 +42,8 @@ class SearchQuery:
     """Empty for a vector query; personal data, hence not in the repr."""
     degraded: bool = False
     """The embedder was unavailable, so that the vector is missing."""
+    parts: "tuple[SearchQuery, ...]" = ()
+    """The questions of a message that asks several ones, see `query_text.question_parts`."""
 
     def weights_by_term(self) -> dict[str, float]:
         """Return the weights of the text's own terms."""
@@ -110,16 +113,20 @@ def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> Sea
 Params = tuple[Any, ...]
 
 SCORED: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw) AS MATERIALIZED (
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, length) AS MATERIALIZED (
 {rows}
 )
 """
 
 SCORED_IN_CONVERSATION: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence, asks, author, length) AS MATERIALIZED (
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, length, session_id, sequence, asks, author) AS MATERIALIZED (
 {rows}
 )
 """
+
+# The subplan costs more than the product, so rows without passages skip it.
+BEST_PASSAGE: Final = """CASE WHEN {passages} IS NOT NULL
+    THEN (SELECT min(passage <#> {weights}) FROM unnest({passages}) AS passage) END"""
 
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
@@ -130,8 +137,9 @@ BEST: Final = """
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
-FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) * {needed} AS relevance
-    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified, among) AS found
+FROM (SELECT *, own_odds * own / (1 + (own_odds - 1) * own) * {needed} AS relevance
+    FROM (SELECT scored.*, {relevance} AS own, odds * power(greatest(1, length / {passage}), {passages}) AS own_odds
+        FROM scored, among WHERE {candidate}) AS qualified) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
@@ -200,10 +208,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best candidates, and the number of all (SPEC M6)."""
+    """The best candidates, and the number of all (SPEC M6); the first `leading` answer a part of the query each."""
 
     best: list[Candidate]
     count: int
+    leading: int = 0
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,7 @@ class Conversation:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.session, self.sequence, self.asks, self.author, "length")
+        return (self.session, self.sequence, self.asks, self.author)
 
 
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
@@ -268,13 +277,38 @@ def words_text(words: QueryWords) -> str:
     return SparseVector(dict(words.weights), DIMENSION).to_text()
 
 
+class _BestPassage(Expression):
+    """The least negative inner product of a row's passages, NULL without passages."""
+
+    def __init__(self, weights: Expression) -> None:
+        super().__init__(output_field=FloatField())
+        self.weights = weights
+        self.passages: Any = F("passages")
+
+    def get_source_expressions(self) -> list[Any]:
+        return [self.weights, self.passages]
+
+    def set_source_expressions(self, exprs: Sequence[Any]) -> None:
+        self.weights, self.passages = exprs
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[str | int, ...]]:
+        weights, params = compiler.compile(self.weights)
+        column, _none = compiler.compile(self.passages)
+        return BEST_PASSAGE.format(weights=weights, passages=column), params
+
+
 def _word_score(*, has_terms: bool | None) -> Expression:
     """Return the row's word score; None if the query is only a vector, 0 if its text has no terms."""
     if not has_terms:
         return _constant(None if has_terms is None else 0.0)
     weights = Cast(Param("words"), InlineSparseVectorField(dimensions=DIMENSION))
-    negative = MaxInnerProduct("words", weights)
+    negative = Least(MaxInnerProduct("words", weights), _BestPassage(weights), output_field=FloatField())
     return ExpressionWrapper(negative / Param("normalizer", FloatField()), output_field=FloatField())
+
+
+ROWS_PER_PART: Final = 2
+MIN_PART_SHARE: Final = 0.3
+"""Minimum relevance of a part's rows, as a share of its best one's."""
 
 
 def candidates(
@@ -292,7 +326,44 @@ def candidates(
     `where` filters the model's rows, at least by actor. A row qualifies with a cosine of at least
     `similarity_threshold` or a word score of at least `word_floor` (SPEC M4). With `conversation`, rows are messages:
     their relevance is that of `fusion.contextual_relevances`, and neighbours of candidates are candidates too.
+
+    Of a query with parts, the best rows of each part by their own relevance lead, in turn.
     """
+    scan = partial(_candidates, model, where, similarity_threshold=similarity_threshold, word_floor=word_floor)
+    found = scan(query, limit=limit, conversation=conversation)
+    if not query.parts:
+        return found
+    # By their own relevance, so without neighbours, but by the odds of messages.
+    parts = [replace(part, policy=part.policy.alone()) if conversation else part for part in query.parts]
+    by_part = [scan(part, limit=ROWS_PER_PART).best for part in parts]
+    return lead_by_parts(found, by_part, limit)
+
+
+def lead_by_parts(found: Candidates, by_part: Sequence[Sequence[Candidate]], limit: int) -> Candidates:
+    """Return the candidates, preceded by each part's best ones in turn; no relevance is lower than a following one."""
+    by_part = [[row for row in rows if row.relevance >= MIN_PART_SHARE * rows[0].relevance] for rows in by_part]
+    known = {each.owner_id: each for each in found.best}
+    leaders: dict[UUID, Candidate] = {}
+    for row in chain.from_iterable(zip_longest(*by_part)):
+        if row is not None:
+            whole = known.get(row.owner_id, row)
+            leaders.setdefault(row.owner_id, whole if whole.relevance >= row.relevance else row)
+    ordered = [*leaders.values(), *(each for each in found.best if each.owner_id not in leaders)][:limit]
+    highest = list(accumulate((each.relevance for each in reversed(ordered)), max))[::-1]
+    best = [each._replace(relevance=relevance) for each, relevance in zip(ordered, highest, strict=True)]
+    return Candidates(best, max(found.count, len(best)), leading=min(len(leaders), limit))
+
+
+def _candidates(
+    model: type[SearchIndexRow],
+    where: Q,
+    query: SearchQuery,
+    *,
+    similarity_threshold: float,
+    word_floor: float,
+    limit: int,
+    conversation: Conversation | None = None,
+) -> Candidates:
     scan, params = _scored(model, where, query, conversation)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
     params = (*params, similarity_threshold, word_floor)
@@ -315,6 +386,8 @@ def _best(query: SearchQuery, relevance: str) -> str:
         odds=_number(policy.odds),
         base=_number(policy.base_count),
         exponent=_number(policy.count_exponent),
+        passage=_number(PASSAGE_LENGTH),
+        passages=_number(-policy.passage_exponent),
     )
 
 
@@ -361,7 +434,7 @@ def _scan(
         scored_similarity=_similarity(has_vector=has_vector), scored_words=_word_score(has_terms=has_terms)
     )
     keys = (f"{model.owner_field}_id", "actor_id")
-    return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", *more_columns))
+    return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", "length", *more_columns))
 
 
 def _fetch(statement: str, params: Params) -> list[tuple[Any, ...]]:

@@ -78,6 +78,15 @@ NEED_ODDS: Final = {
 }
 """Odds of each kind to need a memory, for `fusion.FusionPolicy.need_odds`."""
 
+MAX_PARTS: Final = 4
+"""Most questions in a message that are searched separately."""
+
+MAX_QUESTIONS: Final = 20
+"""A message with more is a list of questions."""
+
+_SENTENCE_END: Final = re.compile(r"(?<=[.!])\s|(?<=[。！?？])|\n")
+_QUESTION_ENDS: Final = ("?", "？", "か。")
+
 _REQUEST: Final = re.compile(
     r"\b(?:(?:tell|give|show|help|teach|explain to|let|send|find|get) (?:me|us)"
     r"|how (?:do|can|could|should) (?:i|we)|where can (?:i|we)|(?:can|could|may) i (?:ask|get|have)"
@@ -212,6 +221,19 @@ class QueryText:
         earlier = [(role, Prose.of(each)) for role, each in islice(turns or (), MAX_EARLIER_TURNS)]
         kind = None if turns is None else _message_kind(prose, earlier)
         return cls(text, prose.terms, is_unspaced(text), _earlier_terms(earlier), kind)
+
+
+def question_parts(text: str) -> list[str]:
+    """Return the questions of a message that asks from 2 to MAX_PARTS different ones, else nothing.
+
+    Follow-ups such as "And why?", which have no terms, are no parts.
+    """
+    prose = without_code(shortened(text))
+    questions = [each.strip() for each in _SENTENCE_END.split(prose) if each.endswith(_QUESTION_ENDS)]
+    if len(questions) > MAX_QUESTIONS:
+        return []
+    parts = [question for question in dict.fromkeys(questions) if _subject_terms(question)]
+    return parts if 2 <= len(parts) <= MAX_PARTS else []
 
 
 def _subject_terms(prose: str) -> Collection[str]:

@@ -1,4 +1,4 @@
-"""Drop redundant hits: those that match a message only by terms that better hits match too. Pure.
+"""Drop hits that match a message by everyday words only, or only by terms that better hits match too. Pure.
 
 Two memories of Goma share her name with "What may Goma eat?", but only one answers it. A message with two topics has a
 memory for each, and these share different terms with it.
@@ -8,14 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memoryhub.search.bm25 import QueryWords, word_score
-from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relevance
+from memoryhub.search.bm25 import QueryWords, common_terms, word_score
+from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relevance, scaled_similarity
 
 MIN_RELEVANCE_SHARE: Final = 0.3
 """Minimum relevance as a share of the best hit's; less is a match by chance."""
 
 ALWAYS_KEPT_SHARE: Final = 0.8
 """Relevance as a share of the best hit's from which a hit is kept, redundant or not."""
+
+MIN_MESSAGE_TERMS: Final = 4
+MAX_EVERYDAY_TERMS: Final = 2
+MIN_COMMON_COUNT: Final = 4
+"""A hit that shares at most so many terms with a message of so many or more is no evidence, if each of its terms is in
+so many of the everyday texts, such as "hand" or "half"."""
 
 MIN_NOVELTY: Final = 0.25
 """Between the two, minimum share of the relevance that remains without the terms of better hits."""
@@ -35,10 +41,13 @@ def informative_hits(
 ) -> list[int]:
     """Return the positions of the hits to keep, of hits in descending order of relevance."""
     kept: list[int] = []
+    knows_few = len(words.weights) < MIN_MESSAGE_TERMS
     covered: dict[int, float] = {}
     for place, hit in enumerate(hits):
         document = {term: hit.document[term] for term in words.weights if term in hit.document}
         remaining = {term: max(0.0, weight - covered.get(term, 0.0)) for term, weight in document.items()}
+        if not (knows_few or scaled_similarity(hit.similarity_raw, bounds) or _is_evidence(document)):
+            continue
         whole, novel = (
             relevance(hit.similarity_raw, word_score(part, words), bounds, policy) for part in (document, remaining)
         )
@@ -46,3 +55,10 @@ def informative_hits(
             kept.append(place)
             covered |= {term: max(weight, covered.get(term, 0.0)) for term, weight in document.items()}
     return kept
+
+
+def _is_evidence(document: Mapping[int, float]) -> bool:
+    """Return whether a hit matches by more than one or two everyday terms; `document` holds the shared ones."""
+    return len(document) > MAX_EVERYDAY_TERMS or any(
+        common_terms().get(term, 0) < MIN_COMMON_COUNT for term in document
+    )

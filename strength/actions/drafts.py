@@ -1,7 +1,7 @@
 """New memories: their values, unsaved drafts, and bulk insertion of their related rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -173,7 +173,7 @@ def index_entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[Embedding
         vector = unit_vector(new.embedding, dimension=spaces[0].dimension)
     except UnusableVector as error:
         raise MemoryRefused("embedding", str(error)) from error
-    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: vector})
+    return replace(entry, vectors={**entry.vectors, spaces[0].id: vector})
 
 
 def complete_memories(

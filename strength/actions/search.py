@@ -15,9 +15,10 @@ from memoryhub.db.copy import copy_rows
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
+from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import Candidate, SearchQuery, candidates
+from memoryhub.search.query import Candidate, SearchQuery, candidates, words_text
 from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
@@ -236,9 +237,10 @@ def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: date
     )
     floor = search.relevance_floor
     if search.only_informative and matches.best:
-        floor = max(floor, MIN_RELEVANCE_SHARE * matches.best[0].relevance)
+        # A question in parts has a best memory for each part.
+        floor = max(floor, MIN_RELEVANCE_SHARE * matches.best[max(0, matches.leading - 1)].relevance)
     relevant = [candidate for candidate in matches.best if candidate.relevance >= floor]
-    return _rank(search, relevant, limit, policy, now), matches.count
+    return _rank(search, relevant, limit, policy, now, leading=matches.leading), matches.count
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
@@ -272,11 +274,12 @@ def _current_project(tenant: Tenant, project: str | None) -> str:
 
 
 def _rank(
-    search: MemorySearch, matches: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
+    search: MemorySearch, matches: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime, *, leading: int
 ) -> list[FoundMemory]:
-    """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
+    """Return the first `leading`, then the best by score: whole memories are loaded for these only."""
     if not matches:
         return []
+    first = [candidate.owner_id for candidate in matches[:leading]]
     query, actor_ids = search.query, list({candidate.actor_id for candidate in matches})
     words = query.words if search.only_informative else None
     keys = {
@@ -284,16 +287,12 @@ def _rank(
         "memory_ids": [candidate.owner_id for candidate in matches],
         "space_id": query.space_id,
         "perspective": search.perspective or "",
-        "with_words": words is not None,
+        "words": words_text(words) if words else None,
     }
     numbers = {key: values for key, *values in run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)}
     matches = [candidate for candidate in matches if candidate.owner_id in numbers]
     if words is not None:
-        hits = [
-            Hit(candidate.relevance, candidate.similarity_raw, weights_of(numbers[candidate.owner_id][-1]))
-            for candidate in matches
-        ]
-        matches = [matches[index] for index in informative_hits(hits, words, query.bounds, query.policy)]
+        matches = _informative(matches, {key: document for key, (*_others, document) in numbers.items()}, query, words)
     scored = {
         candidate.owner_id: score(
             similarity=candidate.similarity_raw,
@@ -307,9 +306,18 @@ def _rank(
         for candidate in matches
         for strength, last_used_at, _document in [numbers[candidate.owner_id]]
     }
-    ranked = sorted(scored, key=lambda key: _rank_key(key, scored[key]))[:limit]
+    leaders = {key: place for place, key in enumerate(first)}
+    ranked = sorted(scored, key=lambda key: (leaders.get(key, leading), *_rank_key(key, scored[key])))[:limit]
     memories = load_memories(actor_ids, ranked, details=search.details) if ranked else {}
     return [FoundMemory(memories[key], scored[key]) for key in ranked if key in memories]
+
+
+def _informative(
+    matches: Sequence[Candidate], documents: Mapping[UUID, str], query: SearchQuery, words: QueryWords
+) -> list[Candidate]:
+    """Return the matches that add something to better ones; `documents` are their stored words."""
+    hits = [Hit(each.relevance, each.similarity_raw, weights_of(documents[each.owner_id])) for each in matches]
+    return [matches[index] for index in informative_hits(hits, words, query.bounds, query.policy)]
 
 
 def _rank_key(memory_id: UUID, scores: ScoreBreakdown) -> tuple[float, float, UUID]:

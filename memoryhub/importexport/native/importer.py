@@ -206,7 +206,9 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
             owner.actor = actor  # its time zone decides the day; saves a query per row
         spaces = writing_spaces()
         words = [model.indexed_text(owner) for owner in findable]
-        entries = index_entries([owner.content for owner in findable], spaces, words=words)
+        shares = [model.passage_share(owner) for owner in findable]
+        texts = [owner.content for owner in findable]
+        entries = index_entries(texts, spaces, words=words, passage_shares=shares)
         pairs = [
             (
                 model(

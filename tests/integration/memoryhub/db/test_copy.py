@@ -47,6 +47,7 @@ def test_rows_are_stored_as_they_were_given() -> None:
         "space_id": space.pk,
         "vector": HalfVector(vector),
         "words": SparseVector({0: 0.5, DIMENSION - 1: 0.75}, DIMENSION),
+        "passages": [SparseVector({3: 0.5}, DIMENSION), SparseVector({}, DIMENSION)],
         "length": 7,
         "words_version": 3,
         **MemoryIndex.copied_fields(memory),
@@ -57,6 +58,7 @@ def test_rows_are_stored_as_they_were_given() -> None:
     assert index.words is not None
     assert (index.vector[:2], index.length) == ([0.25, -1.0], 7)
     assert index.vector[2] == pytest.approx(6e-8, rel=0.1)
+    assert [each.to_text() for each in index.passages or ()] == [each.to_text() for each in row["passages"]]
     assert (index.words.indices(), index.words.values()) == ([0, DIMENSION - 1], [0.5, 0.75])
 
 

@@ -23,6 +23,7 @@ from memoryhub.search.fusion import (
     calibrated,
     contextual_relevances,
     odds_by_count,
+    odds_by_length,
     relevance,
     usefulness,
 )
@@ -161,6 +162,31 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
     assert compared == 3_000
 
 
+def test_a_long_text_scores_as_its_whole_or_its_best_passage(shelf: Shelf) -> None:
+    random = np.random.default_rng(9)
+    words, passages = random_words(random, 200), [random_words(random, int(random.integers(0, 4))) for _ in range(200)]
+    place = {owner: number for number, owner in enumerate(shelf.put([None] * 200, words))}
+    lengths = random.integers(0, 2_000, size=200).tolist()
+    for owner, number in place.items():
+        vectors = [word_vector(each) for each in passages[number]]
+        MemoryIndex.objects.filter(memory_id=owner).update(passages=vectors or None, length=lengths[number])
+    query = query_for(shelf, None, *random.choice(VOCABULARY, size=6))
+    query = replace(query, policy=query.policy.of_message(None))
+
+    found = shelf.scan(query)
+
+    assert len(found) == 200
+    odds = odds_by_count(200, query.words.information, query.policy)  # type: ignore[union-attr]
+    for each in found:
+        number = place[each.owner_id]
+        scores = [word_score(document_weights(one), query.words) for one in (words[number], *passages[number])]  # type: ignore[arg-type]
+        assert each.word_raw == pytest.approx(max(scores), abs=1e-6)
+        own = relevance(None, each.word_raw, BOUNDS)
+        assert each.relevance == pytest.approx(
+            usefulness(own, odds * odds_by_length(lengths[number], query.policy), query.policy), abs=1e-9
+        )
+
+
 @pytest.mark.parametrize("count", [10, 1_000, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_vector_scan_misses_nothing(shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int) -> None:
     random = np.random.default_rng(count)
@@ -274,7 +300,7 @@ def test_scan_is_one_statement_that_computes_the_cosine_once(shelf: Shelf, conve
         cursor.execute("EXPLAIN (VERBOSE, COSTS OFF) " + statement["sql"])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert plan.count("<=>") == 1
-    assert plan.count("<#>") == 1
+    assert plan.count("<#>") == 2  # of the whole text, and of the passages, if there are any
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def grams(text: str) -> Counter[str]:
         ("Caroline's adoption agencies", {"carolin": 1, "adopt": 1, "agenc": 1}),
         ("café naïve Zoë", {"cafe": 1, "naiv": 1, "zoe": 1}),
         ("on 2023-05-07 at 1,000,000", {"2023": 1, "5": 1, "7": 1, "1000000": 1}),
+        ("on the 19th", {"19th": 1, "19": 1}),
         ("iPhone15 and 5km", {"iphone15": 1, "iphon": 1, "15": 1, "5km": 1, "5": 1, "km": 1}),
         ("snake_case_name", {"snake": 1, "case": 1, "name": 1}),
         ("ＡＢＣ　１２３", {"abc": 1, "123": 1}),

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.query_text import MAX_CHARACTERS, MAX_EARLIER_TURNS, MessageKind, QueryText, without_code
+from memoryhub.search.query_text import (
+    MAX_CHARACTERS,
+    MAX_EARLIER_TURNS,
+    MessageKind,
+    QueryText,
+    question_parts,
+    without_code,
+)
 from tests.tables import tables_of
 
 TABLES = tables_of(__file__)
@@ -131,3 +138,23 @@ def test_wording_of_a_list_of_messages() -> None:
     assert none["need one"] == none["in few words"] == 0
     assert none["need one, asked in general words"] <= 1
     assert shares["need one"][MessageKind.PERSONAL] >= 15
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Who is taller, Lena or Marta? And which fair has more people?",
+         ["Who is taller, Lena or Marta?", "And which fair has more people?"]),
+        ("I moved last week. Where do I live? Who helped me to move?", ["Where do I live?", "Who helped me to move?"]),
+        ("植木鉢はどこですか。それと、会議はいつですか？", ["植木鉢はどこですか。", "それと、会議はいつですか？"]),
+        ("私の犬の名前は？弟の誕生日は？母の仕事は？", ["私の犬の名前は？", "弟の誕生日は？", "母の仕事は？"]),
+        ("Where do I live?", []),
+        ("Where do I live? And why? Could you tell me?", []),
+        ("Where do I live? Where do I live?", []),
+        ("One? Two trees? Three birds? Four cats? Five dogs? Six cows?", []),
+        ("植木鉢は窓辺にある。会議は明日だ。", []),
+        ("a cat? " * 500, []),
+    ],
+)  # fmt: skip
+def test_a_message_of_several_questions_has_parts(text: str, parts: list[str]) -> None:
+    assert question_parts(text) == parts

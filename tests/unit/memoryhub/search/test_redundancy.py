@@ -1,4 +1,4 @@
-from memoryhub.search.bm25 import QueryWords
+from memoryhub.search.bm25 import QueryWords, term_id
 from memoryhub.search.fusion import SpaceBounds
 from memoryhub.search.redundancy import Hit, informative_hits
 
@@ -38,3 +38,14 @@ def test_what_is_near_by_its_vector_is_kept() -> None:
 def test_nothing_found_is_nothing_kept() -> None:
     assert kept() == []
     assert kept((0.0, {})) == [0]
+
+
+def test_one_or_two_everyday_words_are_no_evidence() -> None:
+    everyday, rare = [term_id(word) for word in ("hand", "want", "stay")], term_id("amoxicillin")
+    words = QueryWords(dict.fromkeys([*everyday, rare], 10.0), 40.0)
+    for shared, is_kept in (([0], False), ([0, 1], False), ([0, 1, 2], True)):
+        assert kept((0.5, {everyday[place]: 1.0 for place in shared}), words=words) == [0] * is_kept
+    assert kept((0.5, {rare: 1.0, everyday[0]: 1.0}), words=words) == [0]
+    assert kept((0.5, {everyday[0]: 1.0}), words=QueryWords({everyday[0]: 10.0}, 10.0)) == [0]
+    near = [Hit(0.5, 0.6, {everyday[0]: 1.0})]
+    assert informative_hits(near, words, BOUNDS) == [0]
