@@ -28,6 +28,7 @@ from memoryhub.api.fields import (
     OneOf,
     OwnedOut,
     PatternField,
+    ReasonSerializer,
     StrictSerializer,
     TenantSerializer,
     TextField,
@@ -37,6 +38,7 @@ from memoryhub.zones import stated_offset
 
 MAX_MESSAGES = 500
 MAX_TOOLS = 128
+MAX_SEQ = 2**31 - 1
 MAX_CHANNEL_LENGTH = 100
 
 
@@ -68,6 +70,32 @@ class SessionOut(OwnedOut, serializers.ModelSerializer):
             "id", "agent_id", "user_id", "channel", "title", "started_at", "ended_at", "message_count",
             "last_message_at", "metadata",
         )  # fmt: skip
+
+
+class DryRunQuery(StrictSerializer):
+    """Whether a deletion is only previewed."""
+
+    dry_run = serializers.BooleanField(default=False, help_text="Count what it would take, and delete nothing.")
+
+
+class ForgetIn(ReasonSerializer):
+    """A range of a session's messages, both ends included."""
+
+    from_seq = serializers.IntegerField(min_value=1, max_value=MAX_SEQ)
+    to_seq = serializers.IntegerField(min_value=1, max_value=MAX_SEQ)
+    dry_run = serializers.BooleanField(default=False)
+
+
+class DeletionOut(serializers.Serializer):
+    """What a deletion took, or would take."""
+
+    session_id = serializers.UUIDField()
+    dry_run = serializers.BooleanField()
+    counts = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Number of rows by kind: `messages`, `memories`, `summaries`, `entries` and others. "
+        "`…_for_review` rest on other messages too: they lost a source, and wait for approval.",
+    )
 
 
 class StatsOut(serializers.Serializer):

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.forgetting import forget_messages
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session, session_stats
 from conversations.api.blocks import text_and_blocks
@@ -16,6 +17,9 @@ from conversations.api.serializers import (
     BatchIn,
     ContextIn,
     ContextOut,
+    DeletionOut,
+    DryRunQuery,
+    ForgetIn,
     MessageIn,
     MessageOut,
     MessagesOut,
@@ -70,6 +74,23 @@ class OneSession(ApiView):
         """Return a session."""
         return Response(SessionOut(self.owned(Session, session_id)).data)
 
+    @operation("session_delete", Scope.CURATE, own=Scope.WRITE, parameters=[DryRunQuery], responses={200: DeletionOut})
+    def delete(self, request: Request, session_id: UUID) -> Response:
+        """Delete a session with its messages and all that was drawn from them."""
+        query = self.query(DryRunQuery)
+        session = self.owned(Session, session_id)
+        deletion = forget_messages(session=session, is_whole=True, by=self.principal, now=self.now, **query)
+        return Response(DeletionOut(deletion).data)
+
+
+class SessionForget(ApiView):
+    @operation("session_forget", Scope.CURATE, own=Scope.WRITE, request=ForgetIn, responses=DeletionOut)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Delete a range of a session's messages, with all that was drawn from them."""
+        values = self.validated(ForgetIn)
+        deletion = forget_messages(session=self.owned(Session, session_id), by=self.principal, now=self.now, **values)
+        return Response(DeletionOut(deletion).data)
+
 
 class SessionEnd(ApiView):
     @operation("session_end", Scope.WRITE, request=NoBody, responses=SessionOut)
@@ -106,6 +127,18 @@ class Messages(ApiView):
         )
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)
+
+
+class OneMessage(ApiView):
+    @operation("message_delete", Scope.CURATE, own=Scope.WRITE, parameters=[DryRunQuery], responses={200: DeletionOut})
+    def delete(self, request: Request, message_id: UUID) -> Response:
+        """Delete a message with all that was drawn from it; the numbers of the others do not change."""
+        query = self.query(DryRunQuery)
+        message = self.owned(Message.objects.select_related("session"), message_id)
+        deletion = forget_messages(
+            session=message.session, from_seq=message.seq, to_seq=message.seq, by=self.principal, now=self.now, **query
+        )
+        return Response(DeletionOut(deletion).data)
 
 
 class Contexts(ApiView):

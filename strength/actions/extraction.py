@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from conversations.actions.forgetting import is_unchanged
 from conversations.actions.messages import message_texts
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
@@ -259,7 +260,9 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
-    """Move the cursors; False where one has moved since. A backfill returns to the message `skipped`."""
+    """Move the cursors; False where one has moved, or messages were deleted. A backfill returns to `skipped`."""
+    if not is_unchanged(session):
+        return False
     strategies = [strategy.value for strategy in span.strategies]
     keys = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
     run_query(QUERIES["ensure_cursors"], keys)

@@ -255,6 +255,11 @@ class Operations:
         return Call("POST", path("merges", merge_id, "undo"), body=fields)
 
     @operation
+    def message_delete(self, message_id: str, **query: Unpack[t.MessageDeleteQuery]) -> Call[t.Deletion]:
+        """Delete a message with all that was drawn from it; the numbers of the others do not change."""
+        return Call("DELETE", path("messages", message_id), query)
+
+    @operation
     def profile_get(self, **query: Unpack[t.Whose]) -> Call[t.Profile]:
         """Return what contexts are offered about a user, with the memories that each line rests on."""
         return Call("GET", path("profile"), query, tenant="query")
@@ -446,6 +451,11 @@ class Operations:
         return Call("GET", path("sessions", session_id))
 
     @operation
+    def session_delete(self, session_id: str, **query: Unpack[t.SessionDeleteQuery]) -> Call[t.Deletion]:
+        """Delete a session with its messages and all that was drawn from them."""
+        return Call("DELETE", path("sessions", session_id), query)
+
+    @operation
     def session_end(self, session_id: str, **fields: Unpack[t.Write]) -> Call[t.Session]:
         """End a session; a later message reopens it."""
         return Call("POST", path("sessions", session_id, "end"), body=fields)
@@ -459,6 +469,11 @@ class Operations:
     def session_extraction(self, session_id: str) -> Call[t.Extraction]:
         """Return how far the extraction of a session is."""
         return Call("GET", path("sessions", session_id, "extraction"))
+
+    @operation
+    def session_forget(self, session_id: str, **fields: Unpack[t.ForgetIn]) -> Call[t.Deletion]:
+        """Delete a range of a session's messages, with all that was drawn from them."""
+        return Call("POST", path("sessions", session_id, "forget"), body=fields)
 
     @listing
     def messages_list(self, session_id: str, **query: Unpack[t.Paging]) -> Call[t.Message]:

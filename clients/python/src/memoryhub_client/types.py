@@ -463,6 +463,14 @@ class Days(TypedDict):
     results: list[Day]
 
 
+class Deletion(TypedDict):
+    """What a deletion took, or would take."""
+
+    session_id: str
+    dry_run: bool
+    counts: dict[str, int]
+
+
 class DigestIn(Write, total=False):
     """Sessions of a digest, by time window or project."""
 
@@ -589,6 +597,15 @@ class FiltersIn(TypedDict, total=False):
     created_before: str
     as_of: str
     metadata: Any
+
+
+class ForgetIn(Write, total=False):
+    """A range of a session's messages, both ends included."""
+
+    reason: str
+    from_seq: Required[int]
+    to_seq: Required[int]
+    dry_run: bool
 
 
 class FoundMemory(TypedDict):
@@ -1515,6 +1532,10 @@ class MergesListQuery(Whose, Paging, total=False):
     state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
 
 
+class MessageDeleteQuery(TypedDict, total=False):
+    dry_run: bool
+
+
 class ProjectsListQuery(Whose, Paging, total=False):
     status: Literal["active", "archived", "deleted", "all"]
 
@@ -1539,6 +1560,10 @@ class ProjectEventsListQuery(Whose, Paging, total=False):
 class ProjectEventsDailyQuery(Whose, total=False):
     days: int
     project: str
+
+
+class SessionDeleteQuery(TypedDict, total=False):
+    dry_run: bool
 
 
 class SleepRunsListQuery(Whose, Paging, total=False):

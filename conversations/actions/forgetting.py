@@ -1,0 +1,175 @@
+"""Delete messages, and whole sessions, with everything that was drawn from them (SPEC C6).
+
+Each app registers in DERIVED what rests on its side on a message. All of it happens in one transaction under the
+exclusive lock of the actor, so that no writer of the actor is between two tables; a job that read the messages before
+finds `Session.deletions` changed when it wants to write, and writes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from conversations.actions.receipts import forget_sources
+from conversations.domain.messages import SPOKEN_ROLES
+from conversations.models import ChatTurn, Message, MessageQuerySet, Receipt, Session
+from memoryhub.api.idempotency import forget_answers
+from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgotten:
+    """Messages of one session that are about to be deleted; `is_whole`: with the session itself."""
+
+    session: Session
+    message_ids: frozenset[UUID]
+    first_seq: int
+    is_whole: bool
+    texts: frozenset[str] = field(repr=False)
+    by: Principal
+    reason: str
+    now: datetime
+
+    @cached_property
+    def actor(self) -> Actor:
+        return self.session.actor
+
+
+DERIVED: Final[list[Callable[[Forgotten], Mapping[str, int]]]] = []
+"""Functions that delete or mark what was drawn from messages, registered by apps; they return counts by kind."""
+
+
+class _Preview(Exception):
+    """Rolls a deletion back after its rows were counted."""
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What a deletion took, or would take, by kind; zero counts are left out."""
+
+    session_id: UUID
+    counts: dict[str, int]
+    dry_run: bool
+
+
+def forget_messages(
+    *,
+    session: Session,
+    from_seq: int = 1,
+    to_seq: int | None = None,
+    is_whole: bool = False,
+    dry_run: bool = False,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Deletion:
+    """Delete a range of a session's messages with what rests on them; with `is_whole` the session too.
+
+    The numbers of other messages do not change. `dry_run` does the same and rolls it back, so that its counts are those
+    of the deletion. Raises UnknownRow for a session or a range without messages, Forbidden where an untrusted key would
+    delete trusted messages.
+    """
+    counts: Counter[str] = Counter()
+    try:
+        with transaction.atomic():
+            counts.update(_forget(session, from_seq, to_seq, is_whole, by, reason, now))
+            if dry_run:
+                raise _Preview
+    except _Preview:
+        pass
+    return Deletion(session.public_id, {kind: count for kind, count in sorted(counts.items()) if count}, dry_run)
+
+
+def _forget(
+    session: Session, from_seq: int, to_seq: int | None, is_whole: bool, by: Principal, reason: str, now: datetime
+) -> Counter[str]:
+    locked = _lock(session)
+    rows = Message.objects.of([locked.actor_id]).filter(session_id=locked.pk, seq__gte=from_seq)
+    rows = rows if to_seq is None else rows.filter(seq__lte=to_seq)
+    forgotten = _forgotten(locked, rows, is_whole=is_whole, by=by, reason=reason, now=now)
+    counts: Counter[str] = Counter()
+    for delete in DERIVED:
+        counts.update(delete(forgotten))
+    counts.update(_forget_asked(forgotten))
+    forget_sources(sorted(forgotten.message_ids))
+    about = [*forgotten.message_ids, *([locked.pk, locked.public_id] if is_whole else [])]
+    counts["answers"] = forget_answers(actor=forgotten.actor, row_ids=about)
+    counts["messages"] = rows.delete()[1].get(Message._meta.label, 0)
+    if is_whole:
+        counts["sessions"] = locked.delete()[1][Session._meta.label]
+    else:
+        _note_deletion(locked)
+    details = {"messages": counts["messages"], "first_seq": forgotten.first_seq, "whole": is_whole}
+    audit.record(by=by, verb="delete", row=session, actor=forgotten.actor, reason=reason, details=details, now=now)
+    return counts
+
+
+def _note_deletion(session: Session) -> None:
+    """Count a deletion, which jobs compare, and remove the names of authors of whom nothing is left."""
+    said = Message.objects.of([session.actor_id]).filter(session_id=session.pk, trust=Trust.TRUSTED)
+    names = set(said.filter(role__in=SPOKEN_ROLES).values_list("author", flat=True))
+    rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id)
+    rows.update(deletions=F("deletions") + 1, authors=[name for name in session.authors if name in names])
+
+
+def _lock(session: Session) -> Session:
+    """Lock the actor against all its writers, then the session. Raises UnknownRow."""
+    Actor.objects.select_for_update().filter(pk=session.actor_id).first()
+    rows = Session.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    locked = rows.filter(pk=session.pk, actor_id=session.actor_id).first()
+    if locked is None:
+        raise UnknownRow(format_lazy(_("No session {id}."), id=session.public_id))
+    return locked
+
+
+def _forgotten(
+    session: Session, rows: MessageQuerySet, *, is_whole: bool, by: Principal, reason: str, now: datetime
+) -> Forgotten:
+    found = list(rows.order_by("seq").values_list("pk", "seq", "content", "trust"))
+    if not found and not is_whole:
+        raise UnknownRow(_("This session has no messages in this range."))
+    if not by.is_trusted and any(trust == Trust.TRUSTED for *_rest, trust in found):
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
+    return Forgotten(
+        session=session,
+        message_ids=frozenset(pk for pk, *_rest in found),
+        first_seq=found[0][1] if found else 1,
+        is_whole=is_whole,
+        texts=frozenset(content for _pk, _seq, content, _trust in found),
+        by=by,
+        reason=reason,
+        now=now,
+    )
+
+
+def _forget_asked(forgotten: Forgotten) -> Counter[str]:
+    """Delete turns of deleted questions and answers, and the receipts of contexts that were asked for with them."""
+    own = {"actor_id": forgotten.session.actor_id}
+    turns = ChatTurn.objects.filter(Q(question__in=forgotten.message_ids) | Q(answer__in=forgotten.message_ids), **own)
+    asked = [key for key in turns.values_list("receipt_id", flat=True) if key is not None]
+    of_turns = Q(pk__in=asked)
+    # Of a client that asks for a context, and stores the message itself.
+    of_texts = Q(query__in=forgotten.texts - {""}) & (Q(session=forgotten.session.pk) | Q(session=None))
+    of_session = Q(session=forgotten.session.pk) if forgotten.is_whole else Q(pk__in=[])
+    deleted_turns = turns.delete()[0]
+    receipts = Receipt.objects.filter(of_turns | of_texts | of_session, **own)
+    ChatTurn.objects.filter(receipt__in=receipts.values("pk"), **own).update(receipt=None)
+    return Counter(questions=deleted_turns, receipts=receipts.delete()[0])
+
+
+def is_unchanged(session: Session) -> bool:
+    """Return whether no message was deleted since the session was read; call it after the actor was locked."""
+    rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id)
+    return rows.filter(deletions=session.deletions).exists()
