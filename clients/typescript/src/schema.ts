@@ -714,6 +714,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/messages/{message_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** @description Delete a message with all that was drawn from it; the numbers of the others do not change. */
+        delete: operations["message_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/profile": {
         parameters: {
             query?: never;
@@ -1173,7 +1190,8 @@ export interface paths {
         get: operations["session_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** @description Delete a session with its messages and all that was drawn from them. */
+        delete: operations["session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1224,6 +1242,23 @@ export interface paths {
         get: operations["session_extraction"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/forget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Delete a range of a session's messages, with all that was drawn from them. */
+        post: operations["session_forget"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1866,6 +1901,16 @@ export interface components {
         DaysOut: {
             results: components["schemas"]["DayOut"][];
         };
+        /** @description What a deletion took, or would take. */
+        DeletionOut: {
+            /** Format: uuid */
+            session_id: string;
+            dry_run: boolean;
+            /** @description Number of rows by kind: `messages`, `memories`, `summaries`, `entries` and others. `…_for_review` rest on other messages too: they lost a source, and wait for approval. */
+            counts: {
+                [key: string]: number;
+            };
+        };
         /** @description Sessions of a digest, by time window or project. */
         DigestInRequest: {
             agent_id: string;
@@ -2069,6 +2114,15 @@ export interface components {
             created_before?: string;
             as_of?: string;
             metadata?: unknown;
+        };
+        /** @description A range of a session's messages, both ends included. */
+        ForgetInRequest: {
+            /** @default  */
+            reason?: string;
+            from_seq: number;
+            to_seq: number;
+            /** @default false */
+            dry_run?: boolean;
         };
         /** @description A memory with its scores. */
         FoundMemoryOut: {
@@ -4881,6 +4935,30 @@ export interface operations {
             };
         };
     };
+    message_delete: {
+        parameters: {
+            query?: {
+                /** @description Count what it would take, and delete nothing. */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                message_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
+            };
+        };
+    };
     profile_get: {
         parameters: {
             query: {
@@ -5912,6 +5990,30 @@ export interface operations {
             };
         };
     };
+    session_delete: {
+        parameters: {
+            query?: {
+                /** @description Count what it would take, and delete nothing. */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
+            };
+        };
+    };
     session_end: {
         parameters: {
             query?: never;
@@ -5977,6 +6079,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExtractionOut"];
+                };
+            };
+        };
+    };
+    session_forget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForgetInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
                 };
             };
         };
