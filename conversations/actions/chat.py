@@ -25,7 +25,7 @@ from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session, answers_to_trusted
-from memoryhub.auth.access import Tenant, lock_actor, visible_to
+from memoryhub.auth.access import Tenant, UnknownRow, lock_actor, visible_to
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, release_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
@@ -334,9 +334,11 @@ def store_answer(
     """
     by = replace(by, is_trusted=by.is_trusted and not _may_repeat_untrusted(turn))
     flags = {"truncated": True} if truncated else {}
-    sessions = Session.objects.select_related("actor__agent")
+    session = Session.objects.select_related("actor__agent").filter(actor_id=turn.actor_id, pk=turn.session_id).first()
+    if session is None:
+        raise UnknownRow("The session was deleted at the same time.")
     stored = add_messages(
-        session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
+        session=session,
         batch=[
             NewMessage(
                 role=Role.ASSISTANT,

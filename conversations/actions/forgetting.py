@@ -24,7 +24,7 @@ from conversations.models import ChatTurn, Message, MessageQuerySet, Receipt, Se
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
-from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.auth.principals import Forbidden, Principal, Scope
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Trust
 
@@ -64,27 +64,25 @@ class Deletion:
     dry_run: bool
 
 
+def check_may_forget(by: Principal) -> None:
+    """Raise Forbidden for a key without the scope `curate` that is not bound to one user; for calls that need `write`."""
+    if by.user_id is None and Scope.CURATE not in by.scopes:
+        raise Forbidden(_("Deleting messages needs the scope `curate`, or a key of one user."))
+
+
 def forget_messages(
-    *,
-    session: Session,
-    from_seq: int = 1,
-    to_seq: int | None = None,
-    is_whole: bool = False,
-    dry_run: bool = False,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
+    *, session: Session, chosen: Q | None, dry_run: bool = False, by: Principal, reason: str = "", now: datetime
 ) -> Deletion:
-    """Delete a range of a session's messages with what rests on them; with `is_whole` the session too.
+    """Delete the chosen messages of a session with what rests on them; None: all, and the session.
 
     The numbers of other messages do not change. `dry_run` does the same and rolls it back, so that its counts are those
-    of the deletion. Raises UnknownRow for a session or a range without messages, Forbidden where an untrusted key would
-    delete trusted messages.
+    of the deletion. Raises UnknownRow for a session or a choice without messages, Forbidden where an untrusted key
+    would delete trusted messages.
     """
     counts: Counter[str] = Counter()
     try:
         with transaction.atomic():
-            counts.update(_forget(session, from_seq, to_seq, is_whole, by, reason, now))
+            counts.update(_forget(session, chosen, by, reason, now))
             if dry_run:
                 raise _Preview
     except _Preview:
@@ -92,12 +90,9 @@ def forget_messages(
     return Deletion(session.public_id, {kind: count for kind, count in sorted(counts.items()) if count}, dry_run)
 
 
-def _forget(
-    session: Session, from_seq: int, to_seq: int | None, is_whole: bool, by: Principal, reason: str, now: datetime
-) -> Counter[str]:
-    locked = _lock(session)
-    rows = Message.objects.of([locked.actor_id]).filter(session_id=locked.pk, seq__gte=from_seq)
-    rows = rows if to_seq is None else rows.filter(seq__lte=to_seq)
+def _forget(session: Session, chosen: Q | None, by: Principal, reason: str, now: datetime) -> Counter[str]:
+    locked, is_whole = _lock(session), chosen is None
+    rows = Message.objects.of([locked.actor_id]).filter(chosen or Q(), session_id=locked.pk)
     forgotten = _forgotten(locked, rows, is_whole=is_whole, by=by, reason=reason, now=now)
     counts: Counter[str] = Counter()
     for delete in DERIVED:
@@ -139,7 +134,7 @@ def _forgotten(
 ) -> Forgotten:
     found = list(rows.order_by("seq").values_list("pk", "seq", "content", "trust"))
     if not found and not is_whole:
-        raise UnknownRow(_("This session has no messages in this range."))
+        raise UnknownRow(_("This session has no such messages."))
     if not by.is_trusted and any(trust == Trust.TRUSTED for *_rest, trust in found):
         raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     return Forgotten(

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
@@ -79,7 +80,7 @@ class OneSession(ApiView):
         """Delete a session with its messages and all that was drawn from them."""
         query = self.query(DryRunQuery)
         session = self.owned(Session, session_id)
-        deletion = forget_messages(session=session, is_whole=True, by=self.principal, now=self.now, **query)
+        deletion = forget_messages(session=session, chosen=None, by=self.principal, now=self.now, **query)
         return Response(DeletionOut(deletion).data)
 
 
@@ -88,7 +89,14 @@ class SessionForget(ApiView):
     def post(self, request: Request, session_id: UUID) -> Response:
         """Delete a range of a session's messages, with all that was drawn from them."""
         values = self.validated(ForgetIn)
-        deletion = forget_messages(session=self.owned(Session, session_id), by=self.principal, now=self.now, **values)
+        deletion = forget_messages(
+            session=self.owned(Session, session_id),
+            chosen=Q(seq__gte=values["from_seq"], seq__lte=values["to_seq"]),
+            dry_run=values["dry_run"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
         return Response(DeletionOut(deletion).data)
 
 
@@ -136,7 +144,7 @@ class OneMessage(ApiView):
         query = self.query(DryRunQuery)
         message = self.owned(Message.objects.select_related("session"), message_id)
         deletion = forget_messages(
-            session=message.session, from_seq=message.seq, to_seq=message.seq, by=self.principal, now=self.now, **query
+            session=message.session, chosen=Q(pk=message.pk), by=self.principal, now=self.now, **query
         )
         return Response(DeletionOut(deletion).data)
 

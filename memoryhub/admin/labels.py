@@ -83,6 +83,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "keep": pgettext_lazy("done", "stored"),
     "lift": pgettext_lazy("done", "lifted"),
     "lock": pgettext_lazy("done", "locked"),
+    "lose_source": pgettext_lazy("done", "lost a source"),
     "merge": pgettext_lazy("done", "merged"),
     "move": pgettext_lazy("done", "moved"),
     "open": pgettext_lazy("done", "opened"),

@@ -129,6 +129,10 @@ def reflect(
     extracted = [_extracted_lesson(actor, lesson, now) for lesson in lessons or []]
     resolved = resolve_extracted(actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts))
     with step():
+        present = Memory.objects.of([actor.id]).active().filter(pk__in=[episode.pk for episode in read])
+        if present.count() < len(read):  # deleted since, or taken out of contexts: the lessons may repeat them
+            enqueue_reflection(actor=actor)
+            return Counter()
         _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
         result = write_extracted(actor=actor, extracted=extracted, resolutions=resolved, channel="", by=by, now=now)
         enqueue_reflection(actor=actor)

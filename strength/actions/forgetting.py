@@ -3,18 +3,50 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from conversations.actions.forgetting import Forgotten
+from django.db import transaction
+from django.db.models import Q
+
+from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages
+from conversations.models import Message, Session
 from memoryhub.auth.principals import Principal
-from strength.actions.curation import delete_locked, delete_without_tombstones
+from strength.actions.curation import delete_locked, delete_memory, delete_without_tombstones
 from strength.actions.revisions import snapshot, store_change
 from strength.domain.extraction import Strategy
 from strength.domain.memories import LOST_SOURCE_VERB, Status
 from strength.models import Memory, MemorySource, StrategyCursor
 
 REASON: Final = "A message that it comes from was deleted."
+
+
+@transaction.atomic
+def delete_with_sources(
+    *, memory: Memory, expected_version: int | None, by: Principal, reason: str = "", now: datetime
+) -> Counter[str]:
+    """Delete a memory and the messages that it comes from, with all that was drawn from them; return counts.
+
+    Raises as `delete_memory` and `forget_messages`, and Forbidden as `check_may_forget`.
+    """
+    check_may_forget(by)
+    message_ids = remaining_sources(memory)
+    delete_memory(memory=memory, expected_version=expected_version, by=by, reason=reason, now=now)
+    counts = Counter(memories=1)
+    of_sources = Message.objects.of([memory.actor_id]).filter(pk__in=message_ids)
+    sessions = Session.objects.filter(actor_id=memory.actor_id, pk__in=of_sources.values("session_id"))
+    for session in sessions.order_by("pk"):
+        deletion = forget_messages(session=session, chosen=Q(pk__in=message_ids), by=by, reason=reason, now=now)
+        counts.update(deletion.counts)
+    return counts
+
+
+def remaining_sources(memory: Memory) -> list[UUID]:
+    """Return the messages that a memory comes from and that are still stored, oldest first."""
+    named = memory.sources.values("message_id")
+    rows = Message.objects.of([memory.actor_id]).filter(pk__in=named).order_by("created_at", "pk")
+    return list(rows.values_list("pk", flat=True))
 
 
 def forget_memories(forgotten: Forgotten) -> Counter[str]:

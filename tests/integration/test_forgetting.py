@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from rest_framework.test import APIClient
 
 from conversations.models import Message, Session
@@ -15,18 +16,20 @@ from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer
 from strength.models import Memory, Profile, ProfileVersion, Tombstone
-from summaries.actions.documents import append_entry
+from summaries.actions.documents import append_entry, write_document
+from summaries.domain.documents import DocumentKind
 from summaries.models import Document, DocumentEntry, Project, Summary
 from tests.conftest import client_with_key
 from tests.database import everywhere
 from tests.factories.planting import API, made
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import Asked, LLMServer, Reply
 
 pytestmark = pytest.mark.django_db
 
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 MESSAGES = 6
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+BY = command("test")
 
 
 @dataclass
@@ -114,7 +117,7 @@ def _file(spoken: Spoken) -> None:
     for text, sources in [*entries, (f"Filed {spoken.shared}.", ids[:3])]:
         append_entry(
             project=project, document_name="decisions.md", text=text, sources={"message_ids": sources},
-            by=command("test"), now=NOW,
+            by=BY, now=NOW,
         )  # fmt: skip
 
 
@@ -233,3 +236,101 @@ def test_an_untrusted_key_deletes_no_trusted_message(spoken: Spoken) -> None:
 def test_a_range_without_messages_is_404(spoken: Spoken) -> None:
     path = f"{API}/sessions/{spoken.session_id}/forget"
     assert spoken.client.post(path, {"from_seq": 90, "to_seq": 99}).status_code == 404
+
+
+def test_a_deleted_memory_names_the_messages_that_still_say_it(spoken: Spoken) -> None:
+    memory = Memory.objects.get(content__contains=f"only spoke of {spoken.marks[0]}")
+    answer = spoken.delete(f"memories/{memory.pk}")
+    assert answer.json()["source_message_ids"] == [spoken.messages[0]["id"]]
+    assert "conversations_message.content" in everywhere(spoken.marks[0])
+
+
+def test_a_memory_is_deleted_with_its_sources(spoken: Spoken) -> None:
+    memory = Memory.objects.get(content__contains=f"{spoken.shared} was said 2")
+    writer = client_with_key(scopes=[Scope.WRITE])
+    assert writer.delete(f"{API}/memories/{memory.pk}?with_sources=true").status_code == 403
+    answer = spoken.delete(f"memories/{memory.pk}", with_sources="true").json()
+    assert (answer["source_message_ids"], answer["counts"]["messages"]) == ([], 2)
+    for mark in spoken.marks[:2]:
+        assert everywhere(mark) == set()
+    assert Message.objects.count() == MESSAGES - 2
+
+
+def test_a_compaction_does_not_keep_the_words(spoken: Spoken) -> None:
+    """Neither its text nor what came after it; lines that were added since are kept."""
+    project = Project.objects.select_related("actor__agent").get(name="harbour")
+    document = Document.objects.get(name="decisions.md")
+    write_document(
+        document=document, text=f"In short: {' '.join(spoken.marks)}.\n", kind=DocumentKind.COMPACTION, by=BY, now=NOW
+    )
+    append_entry(project=project, document_name="decisions.md", text="Later.", by=BY, now=NOW)
+    spoken.delete(f"messages/{spoken.messages[0]['id']}")
+    assert everywhere(spoken.marks[0]) == set()
+    text = Document.objects.get(name="decisions.md").text
+    assert "Later." in text and "In short" not in text
+    assert all(f"Filed {mark}." in text for mark in spoken.marks[1:])
+
+
+def test_lines_that_moved_to_another_project_are_removed_there(spoken: Spoken) -> None:
+    spoken.post("projects", {**NAMES, "name": "canal"})
+    path = f"projects/harbour/documents/decisions.md/move?agent_id={NAMES['agent_id']}&user_id={NAMES['user_id']}"
+    spoken.post(path, {"lines": [f"Filed {spoken.marks[0]}."], "into": "canal"})
+    spoken.delete(f"messages/{spoken.messages[0]['id']}")
+    assert everywhere(spoken.marks[0]) == set()
+
+
+def test_a_project_that_was_named_by_the_message_loses_its_description(spoken: Spoken) -> None:
+    content = Message.objects.get(pk=spoken.messages[0]["id"]).content
+    spoken.post("projects", {**NAMES, "name": "canal", "description": content})
+    spoken.delete(f"messages/{spoken.messages[0]['id']}")
+    assert everywhere(spoken.marks[0]) == set()
+    assert Project.objects.get(name="canal").description == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_summary_that_was_being_written_is_not_stored(client: APIClient, llm: LLMServer, is_whole: bool) -> None:
+    """The job has read the message, and the model answers after it was deleted."""
+    talk = Spoken(client, marks=["a mark of its own", "what is left"])
+    talk.session_id = talk.post("sessions", {**NAMES})["id"]
+    bodies = [{"role": "user", "content": f"This is {mark}."} for mark in talk.marks]
+    talk.messages = talk.post(f"sessions/{talk.session_id}/messages", {"messages": bodies})["results"]
+    path = f"sessions/{talk.session_id}" if is_whole else f"messages/{talk.messages[0]['id']}"
+
+    def deleted_meanwhile(asked: Asked) -> Reply:
+        if talk.marks[0] in asked.text:
+            assert talk.delete(path).status_code == 200
+            connection.close()  # the fake answers in a thread of its own
+            return Reply(f"They spoke of {talk.marks[0]}.")
+        return Reply("They spoke of the rest.")
+
+    llm.answer(deleted_meanwhile)
+    job = talk.post(f"sessions/{talk.session_id}/summary", {}, 202)["job_id"]
+    for _attempt in range(2):
+        Job.objects.filter(pk=job, state="queued").update(due_at=NOW)
+        run(Offer(UUID(job), "summarize"), worker=uuid4())
+    assert Job.objects.get(pk=job).state == "done"
+    assert everywhere(talk.marks[0]) == set()
+    assert list(Summary.objects.values_list("text", flat=True)) == ([] if is_whole else ["They spoke of the rest."])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_memories_that_were_being_extracted_are_not_stored(client: APIClient, llm: LLMServer) -> None:
+    talk = Spoken(client, marks=["a mark of its own"])
+    talk.session_id = talk.post("sessions", {**NAMES})["id"]
+    body = {"role": "user", "content": f"I like {talk.marks[0]}."}
+    message = talk.post(f"sessions/{talk.session_id}/messages", body)["results"][0]
+
+    def deleted_meanwhile(asked: Asked) -> Reply:
+        if "a mark" in asked.text:
+            assert talk.delete(f"messages/{message['id']}").status_code == 200
+            connection.close()
+        fact = {"text": f"Likes {talk.marks[0]}.", "sources": [1], "confidence": 0.9}
+        lists = asked.schema["properties"] if asked.schema else {}
+        return Reply(data={name: [fact] if name == "preferences" else [] for name in lists})
+
+    llm.answer(deleted_meanwhile)
+    job = talk.post(f"sessions/{talk.session_id}/extract", {}, 202)["job_id"]
+    run(Offer(UUID(job), "extract"), worker=uuid4())
+    assert Job.objects.get(pk=job).state == "done"
+    assert everywhere(talk.marks[0]) == set()

@@ -243,7 +243,12 @@ export interface paths {
         get: operations["memory_get"];
         put?: never;
         post?: never;
-        /** @description Delete a memory with its revisions; its text is removed from receipts as well. */
+        /**
+         * @description Delete a memory with its revisions; its text is removed from receipts as well.
+         *
+         *     Where messages that it comes from are stored, they still say it: the answer names them, or `with_sources`
+         *     deletes them too.
+         */
         delete: operations["memory_delete"];
         options?: never;
         head?: never;
@@ -2330,6 +2335,15 @@ export interface components {
             /** Format: date-time */
             at: string;
         };
+        /** @description A deleted memory. */
+        MemoryDeletionOut: {
+            /** @description Messages that still say it; `DELETE messages/{message_id}`. */
+            source_message_ids: string[];
+            /** @description Number of deleted rows by kind. */
+            counts: {
+                [key: string]: number;
+            };
+        };
         /**
          * @description * `created` - created
          *     * `changed` - changed
@@ -4106,7 +4120,10 @@ export interface operations {
     };
     memory_delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Also delete the messages that it comes from. */
+                with_sources?: boolean;
+            };
             header?: {
                 /** @description The ETag you read. */
                 "If-Match"?: string;
@@ -4118,6 +4135,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryDeletionOut"];
+                };
+            };
             /** @description No response body */
             204: {
                 headers: {

@@ -113,9 +113,12 @@ class Operations:
         return Call("PATCH", path("memories", memory_id), body=fields, conditions={"If-Match": if_match})
 
     @operation
-    def memory_delete(self, memory_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Delete a memory with its revisions; its text is removed from receipts as well."""
-        return Call("DELETE", path("memories", memory_id), conditions={"If-Match": if_match})
+    def memory_delete(self, memory_id: str, *, if_match: str | None = None, **query: Unpack[t.MemoryDeleteQuery]) -> Call[t.MemoryDeletion]:
+        """Delete a memory with its revisions; its text is removed from receipts as well.
+
+        Where messages that it comes from are stored, they still say it: the answer names them, or `with_sources`
+        deletes them too."""
+        return Call("DELETE", path("memories", memory_id), query, conditions={"If-Match": if_match})
 
     @operation
     def memory_approve(self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.Reason]) -> Call[t.Memory]:

@@ -742,6 +742,14 @@ class MemoryChange(TypedDict):
     at: str
 
 
+class MemoryDeletion(TypedDict):
+    """A deleted memory."""
+
+    source_message_ids: list[str]
+    counts: dict[str, int]
+    etag: NotRequired[str]
+
+
 class MemoryIn(MemoryItemIn, Write, total=False):
     """A memory to write."""
 
@@ -1526,6 +1534,10 @@ class ChangesListQuery(Whose, Paging, total=False):
 
 class MemoriesListQuery(MemoriesCountQuery, Paging, total=False):
     ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
+
+
+class MemoryDeleteQuery(TypedDict, total=False):
+    with_sources: bool
 
 
 class MergesListQuery(Whose, Paging, total=False):
