@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -17,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import EMBEDDER, ROUTING
-from conversations.actions.forgetting import Deletion, forget_messages
+from conversations.actions.forgetting import Deletion, forget_messages, forget_session
 from conversations.actions.sessions import end_session
 from conversations.admin.context_breakdown import LAYER_LABELS, candidate_groups, project_label, token_budget
 from conversations.admin.timeline import summarise_url, timeline_context, tool_lines
@@ -134,17 +135,21 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         if not _may_forget(request):
             raise PermissionDenied
         chosen = [key for each in _chosen(request) if (key := as_uuid(each)) is not None]
-        change: Any = {"session": session, "chosen": Q(pk__in=chosen) if chosen else None, **submitted_change(request)}
+        forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if chosen else forget_session
+        forget = partial(forget, session=session, **submitted_change(request))
         try:
-            preview = forget_messages(**change, dry_run=True)
+            preview = forget(dry_run=True)
             question = _question(chosen, preview)
             page = confirmation_page(self, request, question, action="forget", keys=chosen)
             if page is not None:
                 return page
-            deletion = forget_messages(**change)
+            deletion = forget()
         except DomainError as error:
             self.message_user(request, str(error), messages.ERROR)
             return HttpResponseRedirect(change_url(session))
+        if deletion.job_id is not None:
+            self.message_user(request, gettext("A job deletes the session."))
+            return HttpResponseRedirect(reverse("admin:conversations_session_changelist"))
         count = deletion.counts.get("messages", 0)
         text = ngettext("%(count)d message was deleted.", "%(count)d messages were deleted.", count)
         self.message_user(request, text % {"count": count})

@@ -96,6 +96,7 @@ class DeletionOut(serializers.Serializer):
         help_text="Number of rows by kind: `messages`, `memories`, `summaries`, `entries` and others. "
         "`…_for_review` rest on other messages too: they lost a source, and wait for approval.",
     )
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that deletes a long session; it has no counts.")
 
 
 class StatsOut(serializers.Serializer):

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.context import ContextRequest, assemble_context
-from conversations.actions.forgetting import forget_messages
+from conversations.actions.forgetting import forget_messages, forget_session
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session, session_stats
 from conversations.api.blocks import text_and_blocks
@@ -75,13 +75,19 @@ class OneSession(ApiView):
         """Return a session."""
         return Response(SessionOut(self.owned(Session, session_id)).data)
 
-    @operation("session_delete", Scope.CURATE, own=Scope.WRITE, parameters=[DryRunQuery], responses={200: DeletionOut})
+    @operation(
+        "session_delete",
+        Scope.CURATE,
+        own=Scope.WRITE,
+        parameters=[DryRunQuery],
+        responses={200: DeletionOut, 202: DeletionOut},
+    )
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Delete a session with its messages and all that was drawn from them."""
         query = self.query(DryRunQuery)
         session = self.owned(Session, session_id)
-        deletion = forget_messages(session=session, chosen=None, by=self.principal, now=self.now, **query)
-        return Response(DeletionOut(deletion).data)
+        deletion = forget_session(session=session, by=self.principal, now=self.now, **query)
+        return Response(DeletionOut(deletion).data, status=200 if deletion.job_id is None else 202)
 
 
 class SessionForget(ApiView):

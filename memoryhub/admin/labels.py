@@ -189,6 +189,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "forget_old_sessions": _("Delete expired logins"),
     "forget_old_uploads": _("Delete uploaded files that were not imported"),
     "forget_old_uses": _("Delete old reports of use"),
+    "forget_session": _("Delete a long session"),
     "import_file": _("Import a file"),
     "note_use": _("Record which memories an answer used"),
     "purge_projects": _("Delete projects permanently after a month"),

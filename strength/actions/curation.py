@@ -19,7 +19,7 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
@@ -212,7 +212,7 @@ def delete_without_tombstones(
     forget_sources(memory_ids)
     forget_in_profile(actor_id=actor.pk, memory_ids=memory_ids)
     forget_answers(actor=actor, row_ids=memory_ids)
-    Memory.objects.of([actor.pk]).filter(pk__in=memory_ids).delete()
+    delete_rows(Memory.objects.of([actor.pk]).filter(pk__in=memory_ids))
     audit.record_each(
         by=by, verb="delete", object_kind="memory", object_ids=memory_ids, actor=actor, reason=reason, now=now
     )

@@ -10,6 +10,7 @@ from conversations.actions.forgetting import Forgotten
 from conversations.actions.receipts import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.jobs.queue import enqueue
+from memoryhub.tenancy.models import delete_rows
 from memoryhub.tenancy.policy import Trust
 from summaries.actions.projects import replace_text
 from summaries.actions.summaries import SummaryRequest
@@ -37,8 +38,8 @@ def _forget_summary(forgotten: Forgotten) -> Counter[str]:
     if not keys:
         return Counter()
     _forget_texts(forgotten, keys)
-    rows.delete()
-    if not forgotten.is_whole:
+    delete_rows(rows)
+    if forgotten.rewrites:
         session_id = str(forgotten.session.pk)
         payload = {"session_id": session_id, **SummaryRequest(anew=True).payload()}
         enqueue(JOB, actor_id=forgotten.actor.pk, key=f"{session_id}:forgotten", payload=payload)

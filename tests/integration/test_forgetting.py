@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from conversations.actions import forgetting
 from conversations.models import Message, Session
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Scope, command
@@ -227,7 +228,7 @@ def test_a_key_of_one_user_deletes_what_it_said_by_the_scope_write(spoken: Spoke
     assert client_with_key(scopes=[Scope.WRITE], user_id="hiroki").delete(f"{API}/{path}").status_code == 200
 
 
-def test_an_untrusted_key_deletes_no_trusted_message(spoken: Spoken) -> None:
+def test_an_untrusted_key_deletes_no_message(spoken: Spoken) -> None:
     untrusted = client_with_key(is_trusted=False)
     assert untrusted.delete(f"{API}/messages/{spoken.messages[0]['id']}").status_code == 403
     assert Message.objects.count() == MESSAGES
@@ -334,3 +335,19 @@ def test_memories_that_were_being_extracted_are_not_stored(client: APIClient, ll
     run(Offer(UUID(job), "extract"), worker=uuid4())
     assert Job.objects.get(pk=job).state == "done"
     assert everywhere(talk.marks[0]) == set()
+
+
+def test_a_long_session_is_deleted_by_a_job_in_parts(spoken: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is whole by itself: a job that is broken off has deleted what its progress says."""
+    monkeypatch.setattr(forgetting, "STEP_MESSAGES", 2)
+    answer = spoken.delete(f"sessions/{spoken.session_id}")
+    assert (answer.status_code, answer.json()["counts"]) == (202, {})
+    job_id = answer.json()["job_id"]
+    assert spoken.delete(f"sessions/{spoken.session_id}").json()["job_id"] == job_id
+    run(Offer(UUID(job_id), "forget_session"), worker=uuid4())
+    job = Job.objects.get(pk=job_id)
+    assert (job.state, job.progress) == ("done", {"done": MESSAGES, "total": MESSAGES})
+    for mark in (*spoken.marks, spoken.shared):
+        assert everywhere(mark) == set()
+    assert not Session.objects.exists() and not Job.objects.filter(key__endswith=":forgotten").exists()
+    assert Tombstone.objects.filter(message_ids=[spoken.messages[0]["id"]]).exists()

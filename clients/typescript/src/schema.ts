@@ -1915,6 +1915,11 @@ export interface components {
             counts: {
                 [key: string]: number;
             };
+            /**
+             * Format: uuid
+             * @description The job that deletes a long session; it has no counts.
+             */
+            job_id: string | null;
         };
         /** @description Sessions of a digest, by time window or project. */
         DigestInRequest: {
@@ -6030,6 +6035,14 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
+            };
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -469,6 +469,7 @@ class Deletion(TypedDict):
     session_id: str
     dry_run: bool
     counts: dict[str, int]
+    job_id: str | None
 
 
 class DigestIn(Write, total=False):
