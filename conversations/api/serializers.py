@@ -33,6 +33,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Check, Input
 from memoryhub.zones import stated_offset
 
@@ -57,6 +58,26 @@ class SessionIn(TenantSerializer):
     channel = ChannelField(default="api")
     title = TextField(required=False, allow_blank=True, max_length=500, default="")
     metadata = ObjectField(required=False, default=dict)
+
+
+class SessionPatch(StrictSerializer):
+    """Fields of a session that can be changed; `metadata` is replaced as a whole."""
+
+    title = TextField(required=False, allow_blank=True, max_length=500)
+    metadata = ObjectField(required=False)
+
+
+class UserOut(serializers.ModelSerializer):
+    """A user of an agent, with counts and the time of the last message."""
+
+    agent_id = serializers.CharField()
+    session_count = serializers.IntegerField()
+    message_count = serializers.IntegerField()
+    last_message_at = serializers.DateTimeField(allow_null=True)
+
+    class Meta:
+        model = Actor
+        fields = ("agent_id", "user_id", "created_at", "session_count", "message_count", "last_message_at")
 
 
 class SessionOut(OwnedOut, serializers.ModelSerializer):

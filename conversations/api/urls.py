@@ -6,6 +6,7 @@ from conversations.api import chat, views
 from conversations.api.compatible import anthropic, openai, responses
 
 urlpatterns = [
+    path("users", views.Users.as_view(), name="users"),
     path("sessions", views.Sessions.as_view(), name="sessions"),
     path("sessions/<uuid:session_id>", views.OneSession.as_view(), name="session"),
     path("sessions/<uuid:session_id>/end", views.SessionEnd.as_view(), name="session-end"),

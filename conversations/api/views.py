@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.forgetting import forget_messages, forget_session
 from conversations.actions.messages import add_messages
-from conversations.actions.sessions import end_session, open_session, session_stats
+from conversations.actions.sessions import end_session, open_session, session_stats, update_session, users_of
 from conversations.api.blocks import text_and_blocks
 from conversations.api.serializers import (
     BatchIn,
@@ -27,7 +27,9 @@ from conversations.api.serializers import (
     ReceiptOut,
     SessionIn,
     SessionOut,
+    SessionPatch,
     StatsOut,
+    UserOut,
 )
 from conversations.domain.content import references_in
 from conversations.models import Message, Receipt, Session
@@ -43,6 +45,14 @@ ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], re
 
 def wrong_options(error: PolicyError) -> APIException:
     return ValidationError({"options": {key: [str(text)] for key, text in error.errors.items()}})
+
+
+class Users(ApiView):
+    @operation("users_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(UserOut))
+    def get(self, request: Request) -> Response:
+        """List an agent's users, in order of their ids; with a user, or by a key of one, that user alone."""
+        rows = users_of(self.reading(self.query(TenantQuery)))
+        return self.page(rows, UserOut, ordering=("user_id",))
 
 
 class Sessions(ApiView):
@@ -74,6 +84,15 @@ class OneSession(ApiView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
         return Response(SessionOut(self.owned(Session, session_id)).data)
+
+    @operation("session_update", Scope.WRITE, request=SessionPatch, responses=SessionOut)
+    def patch(self, request: Request, session_id: UUID) -> Response:
+        """Change a session's title or metadata."""
+        values = self.validated(SessionPatch)
+        session = update_session(
+            session=self.owned(Session, session_id), values=values, by=self.principal, now=self.now
+        )
+        return Response(SessionOut(session).data)
 
     @operation(
         "session_delete",

@@ -236,6 +236,7 @@ BODIES: dict[tuple[str, str], Body] = {
     ("import-orders", "post"): lambda planted: {"verb": "preview"},
     ("sessions", "post"): lambda planted: {**planted.names, "session_id": planted.ids["session_id"]},
     ("session-extract", "post"): lambda planted: {},
+    ("session", "patch"): lambda planted: {"title": "renamed"},
     ("session-end", "post"): lambda planted: {},
     ("session-forget", "post"): lambda planted: {"from_seq": 1, "to_seq": 1, "dry_run": True},
     ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},

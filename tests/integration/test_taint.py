@@ -170,6 +170,8 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
         {"number": 1, "reason": text[:1_000]},
     )
     send("delete", "summary", f"sessions/{place.ids['session_id']}/summary")
+    renamed = {"title": text[:500], "metadata": metadata}
+    send("patch", "session", f"sessions/{place.ids['session_id']}", renamed)
     message = Message.objects.filter(session=place.ids["session_id"]).latest("seq")  # its own
     send("delete", "message", f"messages/{message.pk}")
     send("post", "session-forget", f"sessions/{place.ids['session_id']}/forget", {"from_seq": 1, "to_seq": 9})

@@ -1199,7 +1199,8 @@ export interface paths {
         delete: operations["session_delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** @description Change a session's title or metadata. */
+        patch: operations["session_update"];
         trace?: never;
     };
     "/api/v1/sessions/{session_id}/end": {
@@ -1509,6 +1510,23 @@ export interface paths {
         };
         /** @description Return what an agent's calls came to; of one user where one is named, or the key is bound to one. */
         get: operations["usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List an agent's users, in order of their ids; with a user, or by a key of one, that user alone. */
+        get: operations["users_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2784,6 +2802,11 @@ export interface components {
             name?: string;
             description?: string;
         };
+        /** @description Fields of a session that can be changed; `metadata` is replaced as a whole. */
+        PatchedSessionPatchRequest: {
+            title?: string;
+            metadata?: unknown;
+        };
         /** @description Changes of a summary; a new text locks it unless `locked` is false. */
         PatchedSummaryPatchRequest: {
             /** @default  */
@@ -3511,6 +3534,24 @@ export interface components {
         UsedInRequest: {
             perspective?: string | null;
             task_id?: string | null;
+        };
+        /** @description A user of an agent, with counts and the time of the last message. */
+        UserOut: {
+            agent_id: string;
+            user_id?: string;
+            /** Format: date-time */
+            created_at: string;
+            session_count: number;
+            message_count: number;
+            /** Format: date-time */
+            last_message_at: string | null;
+        };
+        UserPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["UserOut"][];
         };
         /** @description A sleep with its changes; `runs` are the sleeps of all users, where one call began them. */
         WholeSleepOut: {
@@ -6052,6 +6093,31 @@ export interface operations {
             };
         };
     };
+    session_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedSessionPatchRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOut"];
+                };
+            };
+        };
+    };
     session_end: {
         parameters: {
             query?: never;
@@ -6629,6 +6695,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SpendingOut"];
+                };
+            };
+        };
+    };
+    users_list: {
+        parameters: {
+            query: {
+                agent_id: string;
+                cursor?: string;
+                limit?: number;
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserPage"];
                 };
             };
         };

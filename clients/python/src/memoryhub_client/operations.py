@@ -454,6 +454,11 @@ class Operations:
         return Call("GET", path("sessions", session_id))
 
     @operation
+    def session_update(self, session_id: str, **fields: Unpack[t.SessionPatch]) -> Call[t.Session]:
+        """Change a session's title or metadata."""
+        return Call("PATCH", path("sessions", session_id), body=fields)
+
+    @operation
     def session_delete(self, session_id: str, **query: Unpack[t.SessionDeleteQuery]) -> Call[t.Deletion]:
         """Delete a session with its messages and all that was drawn from them."""
         return Call("DELETE", path("sessions", session_id), query)
@@ -574,3 +579,8 @@ class Operations:
     def usage_get(self, **query: Unpack[t.UsageGetQuery]) -> Call[t.Spending]:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
         return Call("GET", path("usage"), query, tenant="query")
+
+    @listing
+    def users_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.User]:
+        """List an agent's users, in order of their ids; with a user, or by a key of one, that user alone."""
+        return Call("GET", path("users"), query, tenant="query")

@@ -961,6 +961,13 @@ class ProjectPatch(Whose, total=False):
     description: str
 
 
+class SessionPatch(TypedDict, total=False):
+    """Fields of a session that can be changed; `metadata` is replaced as a whole."""
+
+    title: str
+    metadata: Any
+
+
 class SummaryPatch(TypedDict, total=False):
     """Changes of a summary; a new text locks it unless `locked` is false."""
 
@@ -1458,6 +1465,17 @@ class UsedIn(Write, total=False):
 
     perspective: str | None
     task_id: str | None
+
+
+class User(TypedDict):
+    """A user of an agent, with counts and the time of the last message."""
+
+    agent_id: str
+    user_id: NotRequired[str]
+    created_at: str
+    session_count: int
+    message_count: int
+    last_message_at: str | None
 
 
 class WholeSleep(Sleep):
