@@ -1,4 +1,4 @@
-"""Background jobs of conversations: end idle sessions, delete old receipts."""
+"""Background jobs of conversations: end idle sessions, delete long sessions and old receipts."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -7,6 +7,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
+from conversations.actions.forgetting import forget_by_job
 from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
 from conversations.models import Receipt, Session
@@ -35,6 +36,12 @@ def end_idle_sessions(job: JobContext) -> None:
         with job.step(done=done):
             pass
         sessions = list(idle.filter(id__gt=sessions[-1].pk)[:BATCH_SIZE])
+
+
+@job("forget_session", deadline_seconds=3600, ordered_by="trusted", permissions={"": "conversations.delete_message"})
+def forget_session(job: JobContext) -> None:
+    """Delete a long session with all that was drawn from it (SPEC C6)."""
+    forget_by_job(job, now=timezone.now())
 
 
 @job("forget_old_receipts", deadline_seconds=600, at_once=1, daily_at="03:45")

@@ -76,7 +76,11 @@ class Session(OwnedRow):
     authors = ArrayField(
         models.CharField(max_length=255), default=list, blank=True, editable=False, help_text="Names of the speakers."
     )
+    deletions = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="How often messages of it were deleted."
+    )
 
+    not_exported: ClassVar = frozenset({"deletions"})
     # The names of untrusted speakers must not decide what other sessions find (SPEC M10).
     untrusted_import_values: ClassVar[Mapping[str, Any]] = {"authors": list}
 

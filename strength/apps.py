@@ -7,6 +7,7 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
+        from conversations.actions.forgetting import DERIVED
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
@@ -19,6 +20,7 @@ class StrengthConfig(AppConfig):
         from memoryhub.unfold import PAGES
         from strength.actions import importexport
         from strength.actions.extraction import backfill_jobs, diagnose
+        from strength.actions.forgetting import forget_memories
         from strength.admin import nights, panels, review
 
         SOURCES["extraction"] = backfill_jobs
@@ -27,6 +29,7 @@ class StrengthConfig(AppConfig):
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)
+        DERIVED.append(forget_memories)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])

@@ -1,10 +1,14 @@
 """MCP tools of memories, and the pinned ones as a resource."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
+from django.db.models import Q
 from pydantic import Field
+from rest_framework.exceptions import ValidationError
 
+from conversations.actions.forgetting import check_may_forget, forget_messages
+from conversations.models import Message
 from memoryhub.api.fields import IdField, ReasonSerializer, StrictSerializer
 from memoryhub.auth.principals import Scope
 from memoryhub.embeddings.spaces import text_query
@@ -100,11 +104,25 @@ def correct(
 
 
 @tool(scope=Scope.WRITE, destructive=True)
-def forget(call: Call, memory_id: MemoryId, reason: Reason = "") -> dict[str, Any]:
-    """Archive a memory: it is found no more. People can bring it back."""
+def forget(
+    call: Call,
+    memory_id: Annotated[UUID | None, Field(description="id from recall")] = None,
+    message_id: Annotated[UUID | None, Field(description="Delete this message, and all that was drawn from it")] = None,
+    reason: Reason = "",
+) -> dict[str, Any]:
+    """Archive a memory: it is found no more. People can bring it back. Or delete a message for good."""
     reason = call.validated(ReasonSerializer, {"reason": reason})["reason"]
+    if (memory_id is None) == (message_id is None):
+        raise ValidationError({"memory_id": ["Name either a memory or a message."]})
+    if message_id is not None:
+        check_may_forget(call.principal)
+        message = call.owned(Message.objects.select_related("session"), message_id)
+        deletion = forget_messages(
+            session=message.session, chosen=Q(pk=message.pk), by=call.principal, reason=reason, now=call.now
+        )
+        return {"id": message_id, "deleted": deletion.counts}
     memory = apply_transition(
-        memory=call.owned(Memory.objects.all(), memory_id),
+        memory=call.owned(Memory.objects.all(), cast(UUID, memory_id)),
         verb="archive",
         by=call.principal,
         reason=reason,

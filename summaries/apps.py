@@ -8,6 +8,7 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import project_routing, sessions
+        from conversations.actions.forgetting import DERIVED
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
@@ -19,6 +20,7 @@ class SummariesConfig(AppConfig):
         from memoryhub.unfold import PAGES
         from summaries.actions import imported_documents as imports
         from summaries.actions.files import export_tree
+        from summaries.actions.forgetting import forget_written
         from summaries.actions.routing import route
         from summaries.actions.summaries import session_summary
         from summaries.actions.triggers import backfill_pieces
@@ -28,6 +30,7 @@ class SummariesConfig(AppConfig):
         WRITERS[ImportedDocument] = imports.write_documents
         UNDOERS.update({imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects})
         UNDO_HANDLERS.append(imports.undo_summaries)
+        DERIVED.append(forget_written)
         sessions.SUMMARY_SOURCES.append(session_summary)
         project_routing.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces

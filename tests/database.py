@@ -169,3 +169,25 @@ def _contents() -> dict[str, list[bytes]]:
             with cursor.copy(f'COPY "{table}" TO STDOUT') as lines:
                 contents[table] = [bytes(line) for line in lines]
     return contents
+
+
+def everywhere(needle: str) -> set[str]:
+    """Return the columns of the whole database in which a text occurs, whatever their type."""
+    found = set()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name, data_type FROM information_schema.columns JOIN information_schema.tables"
+            " USING (table_schema, table_name) WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+        )
+        for table, column, kind in cursor.fetchall():
+            text = f'"{column}"::text'
+            if kind == "bytea":
+                text = f"encode(\"{column}\", 'escape') || encode(\"{column}\", 'hex')"
+            cursor.execute(f'SELECT count(*) FROM "{table}" WHERE ({text}) ILIKE %s', [f"%{escaped(needle)}%"])
+            if cursor.fetchone()[0]:
+                found.add(f"{table}.{column}")
+    return found
+
+
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

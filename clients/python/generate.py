@@ -277,7 +277,7 @@ def render_types(api: Schema) -> str:
         if any(each["name"] == "If-Match" for each in operation["parameters"]):
             tagged |= {component_of(answer.get("content", {})) for answer in operation["responses"].values()}
         own = {name: schema for name, schema in query.items() if name not in TENANT | OF_PAGES}
-        if method == "get" and own:  # those of other methods are written by hand
+        if method in ("get", "delete") and own and operation["operationId"] not in BY_HAND:
             bases = ["Whose"] * ("agent_id" in query) + ["Paging"] * ("limit" in query)
             queries.append(typed_dict(query_name(operation), {"properties": own}, bases=bases, is_request=True))
     parts = [TYPES_HEAD]

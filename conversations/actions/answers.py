@@ -15,6 +15,7 @@ from django.db import Error, OperationalError, transaction
 from conversations.actions.messages import abandon, add_messages
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.models import ChatTurn, Message, Session, answers_to_trusted
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.db.limits import DatabaseAway, OutOfTime, time_limit
 from memoryhub.db.pool import release_connection, run_in_background, run_in_thread
@@ -101,9 +102,11 @@ def store_answer(
     """
     by = replace(by, is_trusted=by.is_trusted and not _may_repeat_untrusted(turn))
     flags = {"truncated": True} if truncated else {}
-    sessions = Session.objects.select_related("actor__agent")
+    session = Session.objects.select_related("actor__agent").filter(actor_id=turn.actor_id, pk=turn.session_id).first()
+    if session is None:
+        raise UnknownRow("The session was deleted at the same time.")
     stored = add_messages(
-        session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
+        session=session,
         batch=[
             NewMessage(
                 role=Role.ASSISTANT,

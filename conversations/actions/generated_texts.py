@@ -68,7 +68,7 @@ class WrittenTexts(ABC, Generic[Row]):
         if not is_new_text and row.locked == was_locked:
             return row
         if is_new_text:
-            forget_answers(actor=row.actor, row_id=row.pk)
+            forget_answers(actor=row.actor, row_ids=[row.pk])
             row.generator, row.model = PERSON_GENERATOR, ""
             if by.kind is PrincipalKind.CURATOR:
                 row.trust = Trust.TRUSTED
@@ -99,7 +99,7 @@ class WrittenTexts(ABC, Generic[Row]):
             row.trust = Trust.UNTRUSTED
         row.locked = version.locked if with_lock else True
         if row.text != former_text:
-            forget_answers(actor=row.actor, row_id=row.pk)
+            forget_answers(actor=row.actor, row_ids=[row.pk])
         return self.save_version(row, verb=TextVerb.RESTORE, by=by, reason=reason, now=now)
 
     @transaction.atomic
@@ -107,7 +107,7 @@ class WrittenTexts(ABC, Generic[Row]):
         """Delete a row with its versions, and its text from receipts and recorded answers. Raises as `edit`."""
         row = self._locked(row, expected_version, by)
         forget_sources([row.pk])
-        forget_answers(actor=row.actor, row_id=row.pk)
+        forget_answers(actor=row.actor, row_ids=[row.pk])
         audit.record(by=by, verb=TextVerb.DELETE, row=row, reason=reason, now=now)
         self.forget(row)
         self.changed(row)

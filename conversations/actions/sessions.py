@@ -8,14 +8,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max, Min
+from django.db.models import Count, Max, Min, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
-from memoryhub.auth.access import UnknownRow, lock_actor, resolve
-from memoryhub.auth.principals import Principal
+from memoryhub.auth.access import Tenant, UnknownRow, lock_actor, resolve
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
@@ -64,6 +65,22 @@ def open_session(
 
 
 @transaction.atomic
+def update_session(*, session: Session, values: Mapping[str, Any], by: Principal, now: datetime) -> Session:
+    """Change title or metadata. Raises UnknownRow where it was deleted, Forbidden for an untrusted key."""
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
+    lock_actor(session.actor_id)
+    changed = {name: values[name] for name in ("title", "metadata") if name in values}
+    rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id)
+    if changed and not rows.update(**changed):
+        raise UnknownRow(format_lazy(_("No session {id}."), id=session.public_id))
+    if changed:
+        audit.record(by=by, verb="update", row=session, details={"fields": sorted(changed)}, now=now)
+    session.refresh_from_db()
+    return session
+
+
+@transaction.atomic
 def end_session(*, session: Session, by: Principal, now: datetime, only_if_silent: bool = False) -> Session:
     """End a session; ending it again changes nothing. Raises UnknownRow where it was erased concurrently.
 
@@ -95,6 +112,18 @@ def session_stats(*, session: Session) -> dict[str, Any]:
         "has_summary": summary is not None,
         "last_summary_time": summary.updated_at if summary else None,
     }
+
+
+def users_of(tenant: Tenant) -> QuerySet[Actor]:
+    """Return an agent's users with counts and last activity; of a tenant with a user, that one alone."""
+    own = Session.objects.filter(actor_id=OuterRef("pk")).order_by().values("actor_id")
+    said = Message.objects.filter(actor_id=OuterRef("pk")).order_by().values("actor_id")
+    actors = Actor.objects.filter(agent_id=tenant.agent_id).exclude(user_id="")
+    return (actors.filter(pk=tenant.actor_id) if tenant.user_id else actors).annotate(
+        session_count=Coalesce(Subquery(own.annotate(count=Count("pk")).values("count")), 0),
+        message_count=Coalesce(Subquery(said.annotate(count=Count("pk")).values("count")), 0),
+        last_message_at=Subquery(own.annotate(last=Max("last_message_at")).values("last")),
+    )
 
 
 @dataclass(frozen=True)

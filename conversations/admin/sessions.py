@@ -3,19 +3,22 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import EMBEDDER, ROUTING
+from conversations.actions.forgetting import Deletion, forget_messages, forget_session
 from conversations.actions.sessions import end_session
 from conversations.admin.context_breakdown import LAYER_LABELS, candidate_groups, project_label, token_budget
 from conversations.admin.timeline import summarise_url, timeline_context, tool_lines
@@ -29,6 +32,7 @@ from memoryhub.admin.base import (
     as_uuid,
     clock,
     excerpt,
+    format_count,
     link_to,
     principal,
     render_page,
@@ -39,9 +43,20 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
-from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action, row_page
+from memoryhub.admin.object_actions import (
+    Change,
+    Confirmation,
+    DecisionAdmin,
+    Done,
+    change_url,
+    confirmation_page,
+    object_action,
+    row_page,
+    submitted_change,
+)
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import PrincipalKind
+from memoryhub.errors import DomainError
 from memoryhub.unfold import needs_of
 
 SESSION_FILTER = "session__id__exact"
@@ -108,16 +123,83 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             may_end=session.ended_at is None and self.has_decide_permission(request),
             ended_by=_ended_by(session),
             summarise=summarise_url(session),
+            may_forget=_may_forget(request),
             may_try=request.user.has_perms(needs_of("playground")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
             **timeline_context(request, session),
         )
+
+    @row_page
+    def forget_view(self, request: HttpRequest, session: Session) -> HttpResponse:
+        """Show what a deletion takes, then delete: the chosen messages, or the session where none is chosen."""
+        if not _may_forget(request):
+            raise PermissionDenied
+        chosen = [key for each in _chosen(request) if (key := as_uuid(each)) is not None]
+        forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if chosen else forget_session
+        forget = partial(forget, session=session, **submitted_change(request))
+        try:
+            preview = forget(dry_run=True)
+            question = _question(chosen, preview)
+            page = confirmation_page(self, request, question, action="forget", keys=chosen)
+            if page is not None:
+                return page
+            deletion = forget()
+        except DomainError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return HttpResponseRedirect(change_url(session))
+        if deletion.job_id is not None:
+            self.message_user(request, gettext("A job deletes the session."))
+            return HttpResponseRedirect(reverse("admin:conversations_session_changelist"))
+        count = deletion.counts.get("messages", 0)
+        text = ngettext("%(count)d message was deleted.", "%(count)d messages were deleted.", count)
+        self.message_user(request, text % {"count": count})
+        is_left = Session.objects.filter(pk=session.pk, actor_id=session.actor_id).exists()
+        to = change_url(session) if is_left else reverse("admin:conversations_session_changelist")
+        return HttpResponseRedirect(to)
 
     @object_action()
     def end_view(self, request: HttpRequest, session: Session, change: Change) -> Done:
         """End the session, as its client would; a later message reopens it."""
         end_session(session=session, by=principal(request), now=clock())
         return Done(gettext("The session was ended; its follow-up jobs were queued."))
+
+
+DELETED_LABELS: Final[Mapping[str, Any]] = {
+    "sessions": _("Sessions"),
+    "messages": _("Messages"),
+    "questions": _("Questions"),
+    "receipts": _("Receipts"),
+    "summaries": _("Summaries, which are written again from what is left"),
+    "memories": _("Memories that rest on these messages alone"),
+    "memories_for_review": _("Memories with other sources, which wait for approval"),
+    "entries": _("Entries of projects that rest on these messages alone"),
+    "entries_for_review": _("Entries of projects with other sources, which wait for approval"),
+    "project_descriptions": _("Descriptions of projects"),
+    "routes": _("Routing decisions"),
+    "answers": _("Recorded answers"),
+}
+
+
+def _question(chosen: Sequence[Any], preview: Deletion) -> Confirmation:
+    counts = {kind: format_count(preview.counts[kind]) for kind in DELETED_LABELS if kind in preview.counts}
+    rows = [gettext("%(thing)s: %(count)s") % {"thing": DELETED_LABELS[kind], "count": counts[kind]} for kind in counts]
+    closing = gettext("There is no undo. Exported files and backups are not reached.")
+    return Confirmation(
+        title=_("Delete these messages") if chosen else _("Delete this session"),
+        sentences=[*rows, closing],
+        examples=(),
+        button=_("Delete permanently"),
+        is_danger=True,
+    )
+
+
+def _chosen(request: HttpRequest) -> list[str]:
+    """Return the ids of the messages that the timeline's form, or the confirmation after it, names."""
+    return request.POST.getlist(ACTION_CHECKBOX_NAME) or request.GET.getlist(ACTION_CHECKBOX_NAME)
+
+
+def _may_forget(request: HttpRequest) -> bool:
+    return _may_read(request) and bool(request.user.has_perm("conversations.delete_message"))
 
 
 def _ended_by(session: Session) -> str:
@@ -201,12 +283,12 @@ def session_panel(now: datetime) -> list[Tile]:
     unanswered = ChatTurn.objects.filter(
         Q(state=TurnState.FAILED) | broken_off, created_at__gte=now - timedelta(hours=24)
     )
-    sessions, messages = Session.objects.all(), Message.objects.all()
+    sessions, said = Session.objects.all(), Message.objects.all()
     return [
         Tile(
             _("Sessions"), sessions, _("conversations"), Session, recent=sessions.filter(started_at__gte=now - RECENT)
         ),
-        Tile(_("Messages"), messages, _("stored"), Message, recent=messages.filter(created_at__gte=now - RECENT)),
+        Tile(_("Messages"), said, _("stored"), Message, recent=said.filter(created_at__gte=now - RECENT)),
         Tile(
             _("Unanswered"),
             unanswered,

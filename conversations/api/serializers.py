@@ -28,15 +28,18 @@ from memoryhub.api.fields import (
     OneOf,
     OwnedOut,
     PatternField,
+    ReasonSerializer,
     StrictSerializer,
     TenantSerializer,
     TextField,
 )
+from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Check, Input
 from memoryhub.zones import stated_offset
 
 MAX_MESSAGES = 500
 MAX_TOOLS = 128
+MAX_SEQ = 2**31 - 1
 MAX_CHANNEL_LENGTH = 100
 
 
@@ -57,6 +60,26 @@ class SessionIn(TenantSerializer):
     metadata = ObjectField(required=False, default=dict)
 
 
+class SessionPatch(StrictSerializer):
+    """Fields of a session that can be changed; `metadata` is replaced as a whole."""
+
+    title = TextField(required=False, allow_blank=True, max_length=500)
+    metadata = ObjectField(required=False)
+
+
+class UserOut(serializers.ModelSerializer):
+    """A user of an agent, with counts and the time of the last message."""
+
+    agent_id = serializers.CharField()
+    session_count = serializers.IntegerField()
+    message_count = serializers.IntegerField()
+    last_message_at = serializers.DateTimeField(allow_null=True)
+
+    class Meta:
+        model = Actor
+        fields = ("agent_id", "user_id", "created_at", "session_count", "message_count", "last_message_at")
+
+
 class SessionOut(OwnedOut, serializers.ModelSerializer):
     """A session."""
 
@@ -68,6 +91,33 @@ class SessionOut(OwnedOut, serializers.ModelSerializer):
             "id", "agent_id", "user_id", "channel", "title", "started_at", "ended_at", "message_count",
             "last_message_at", "metadata",
         )  # fmt: skip
+
+
+class DryRunQuery(StrictSerializer):
+    """Whether a deletion is only previewed."""
+
+    dry_run = serializers.BooleanField(default=False, help_text="Count what it would take, and delete nothing.")
+
+
+class ForgetIn(ReasonSerializer):
+    """A range of a session's messages, both ends included."""
+
+    from_seq = serializers.IntegerField(min_value=1, max_value=MAX_SEQ)
+    to_seq = serializers.IntegerField(min_value=1, max_value=MAX_SEQ)
+    dry_run = serializers.BooleanField(default=False)
+
+
+class DeletionOut(serializers.Serializer):
+    """What a deletion took, or would take."""
+
+    session_id = serializers.UUIDField()
+    dry_run = serializers.BooleanField()
+    counts = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Number of rows by kind: `messages`, `memories`, `summaries`, `entries` and others. "
+        "`…_for_review` rest on other messages too: they lost a source, and wait for approval.",
+    )
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that deletes a long session; it has no counts.")
 
 
 class StatsOut(serializers.Serializer):

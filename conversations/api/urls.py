@@ -6,11 +6,14 @@ from conversations.api import chat, views
 from conversations.api.compatible import anthropic, openai, responses
 
 urlpatterns = [
+    path("users", views.Users.as_view(), name="users"),
     path("sessions", views.Sessions.as_view(), name="sessions"),
     path("sessions/<uuid:session_id>", views.OneSession.as_view(), name="session"),
     path("sessions/<uuid:session_id>/end", views.SessionEnd.as_view(), name="session-end"),
     path("sessions/<uuid:session_id>/stats", views.SessionStatistics.as_view(), name="session-stats"),
     path("sessions/<uuid:session_id>/messages", views.Messages.as_view(), name="messages"),
+    path("sessions/<uuid:session_id>/forget", views.SessionForget.as_view(), name="session-forget"),
+    path("messages/<uuid:message_id>", views.OneMessage.as_view(), name="message"),
     path("chat", chat.Chat.as_view(), name="chat"),
     path("openai/chat/completions", openai.Completions.as_view(), name="openai-chat-completions"),
     path("openai/models", openai.Models.as_view(), name="openai-models"),

@@ -3,26 +3,33 @@
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.forgetting import forget_messages, forget_session
 from conversations.actions.messages import add_messages
-from conversations.actions.sessions import end_session, open_session, session_stats
+from conversations.actions.sessions import end_session, open_session, session_stats, update_session, users_of
 from conversations.api.blocks import text_and_blocks
 from conversations.api.serializers import (
     BatchIn,
     ContextIn,
     ContextOut,
+    DeletionOut,
+    DryRunQuery,
+    ForgetIn,
     MessageIn,
     MessageOut,
     MessagesOut,
     ReceiptOut,
     SessionIn,
     SessionOut,
+    SessionPatch,
     StatsOut,
+    UserOut,
 )
 from conversations.domain.content import references_in
 from conversations.models import Message, Receipt, Session
@@ -38,6 +45,14 @@ ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], re
 
 def wrong_options(error: PolicyError) -> APIException:
     return ValidationError({"options": {key: [str(text)] for key, text in error.errors.items()}})
+
+
+class Users(ApiView):
+    @operation("users_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(UserOut))
+    def get(self, request: Request) -> Response:
+        """List an agent's users, in order of their ids; with a user, or by a key of one, that user alone."""
+        rows = users_of(self.reading(self.query(TenantQuery)))
+        return self.page(rows, UserOut, ordering=("user_id",))
 
 
 class Sessions(ApiView):
@@ -69,6 +84,45 @@ class OneSession(ApiView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
         return Response(SessionOut(self.owned(Session, session_id)).data)
+
+    @operation("session_update", Scope.WRITE, request=SessionPatch, responses=SessionOut)
+    def patch(self, request: Request, session_id: UUID) -> Response:
+        """Change a session's title or metadata."""
+        values = self.validated(SessionPatch)
+        session = update_session(
+            session=self.owned(Session, session_id), values=values, by=self.principal, now=self.now
+        )
+        return Response(SessionOut(session).data)
+
+    @operation(
+        "session_delete",
+        Scope.CURATE,
+        own=Scope.WRITE,
+        parameters=[DryRunQuery],
+        responses={200: DeletionOut, 202: DeletionOut},
+    )
+    def delete(self, request: Request, session_id: UUID) -> Response:
+        """Delete a session with its messages and all that was drawn from them."""
+        query = self.query(DryRunQuery)
+        session = self.owned(Session, session_id)
+        deletion = forget_session(session=session, by=self.principal, now=self.now, **query)
+        return Response(DeletionOut(deletion).data, status=200 if deletion.job_id is None else 202)
+
+
+class SessionForget(ApiView):
+    @operation("session_forget", Scope.CURATE, own=Scope.WRITE, request=ForgetIn, responses=DeletionOut)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Delete a range of a session's messages, with all that was drawn from them."""
+        values = self.validated(ForgetIn)
+        deletion = forget_messages(
+            session=self.owned(Session, session_id),
+            chosen=Q(seq__gte=values["from_seq"], seq__lte=values["to_seq"]),
+            dry_run=values["dry_run"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
+        return Response(DeletionOut(deletion).data)
 
 
 class SessionEnd(ApiView):
@@ -106,6 +160,18 @@ class Messages(ApiView):
         )
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)
+
+
+class OneMessage(ApiView):
+    @operation("message_delete", Scope.CURATE, own=Scope.WRITE, parameters=[DryRunQuery], responses={200: DeletionOut})
+    def delete(self, request: Request, message_id: UUID) -> Response:
+        """Delete a message with all that was drawn from it; the numbers of the others do not change."""
+        query = self.query(DryRunQuery)
+        message = self.owned(Message.objects.select_related("session"), message_id)
+        deletion = forget_messages(
+            session=message.session, chosen=Q(pk=message.pk), by=self.principal, now=self.now, **query
+        )
+        return Response(DeletionOut(deletion).data)
 
 
 class Contexts(ApiView):

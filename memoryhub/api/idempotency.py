@@ -17,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Q, TextField
-from django.db.models.functions import Cast
+from django.db.models.expressions import RawSQL
 from psycopg.types.json import Jsonb
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -234,12 +235,20 @@ def forget_searches(actor_ids: Iterable[UUID]) -> None:
     IdempotencyRecord.objects.filter(actor_id__in=list(actor_ids), is_read=True).delete()
 
 
-def forget_answers(*, actor: Actor, row_id: UUID) -> None:
-    """Delete recorded responses that may contain the text of a row that is deleted, or whose text is taken away.
+IDS_IN_BODY: Final = RawSQL(
+    "ARRAY(SELECT found[1] FROM regexp_matches(body::text, %s, 'g') AS found)",
+    ["[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"],
+    output_field=ArrayField(TextField()),
+)
 
-    These are the responses with the row's id, and all recorded searches and contexts: of the row's user, or of all
-    users for an agent's own rows. A repeat of such a call is computed again.
+
+def forget_answers(*, actor: Actor, row_ids: Iterable[UUID]) -> int:
+    """Delete recorded responses that may contain the text of rows that are deleted, or whose text is taken away.
+
+    These are the responses with a row's id, and all recorded searches and contexts: of the rows' user, or of all
+    users for an agent's own rows. A repeat of such a call is computed again. Returns their number.
     """
-    rows = IdempotencyRecord.objects.annotate(body_text=Cast("body", TextField()))
+    rows = IdempotencyRecord.objects.annotate(ids_in_body=IDS_IN_BODY)
     readers = Q(actor=actor) if actor.user_id else Q()
-    rows.filter(readers & Q(is_read=True) | Q(actor=actor, body_text__contains=str(row_id))).delete()
+    about = Q(actor=actor, ids_in_body__overlap=[str(row_id) for row_id in row_ids])
+    return rows.filter(readers & Q(is_read=True) | about).delete()[0]

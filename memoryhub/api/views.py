@@ -186,11 +186,16 @@ def check_disk() -> None:
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-def operation(operation_id: str, scope: Scope, **described: Any) -> Callable[[Handler], Handler]:
-    """Set the operation id of a view's method, the scope that it requires, and its schema."""
+def operation(
+    operation_id: str, scope: Scope, *, own: Scope | None = None, **described: Any
+) -> Callable[[Handler], Handler]:
+    """Set the operation id of a view's method, the scope that it requires, and its schema.
+
+    The scope `own` suffices for a key that is bound to one user, whose rows alone it can see.
+    """
 
     def decorate(handler: Handler) -> Handler:
-        vars(handler)["scope"] = scope
+        vars(handler)["scope"], vars(handler)["own_scope"] = scope, own
         return extend_schema(operation_id=operation_id, **described)(handler)
 
     return decorate
@@ -207,12 +212,14 @@ class Change(TypedDict):
 class ApiView(APIView):
     """Base of all views: each calls one action and holds no logic.
 
-    `scopes` maps methods to the required scope, as `operation` says (methods that are not there are closed);
+    `scopes` maps methods to the required scope, as `operation` says (methods that are not there are closed), and
+    `own_scopes` to the one that suffices for a key of one user;
     `problems` maps the app's exceptions.
     `idempotent_by_itself` leaves `Idempotency-Key` to the view, `takes_any_query` allows undeclared query parameters.
     """
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
+    own_scopes: ClassVar[Mapping[str, Scope]] = {}
     problems: ClassVar[Mapping[type[Exception], Callable[[Any], APIException]]] = {}
     idempotent_in_transaction: ClassVar[bool] = True
     idempotent_by_itself: ClassVar[bool] = False
@@ -220,8 +227,10 @@ class ApiView(APIView):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = {name.upper(): handler.scope for name, handler in vars(cls).items() if hasattr(handler, "scope")}
-        cls.scopes = {**cls.scopes, **own}
+        own = {name.upper(): handler for name, handler in vars(cls).items() if hasattr(handler, "scope")}
+        cls.scopes = {**cls.scopes, **{name: handler.scope for name, handler in own.items()}}
+        bound = {name: handler.own_scope for name, handler in own.items() if handler.own_scope is not None}
+        cls.own_scopes = {**cls.own_scopes, **bound}
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)

@@ -125,7 +125,8 @@ class HasScope(BasePermission):
             # Unsupported method: let the view answer 405 instead of 403.
             return request.method is not None and not hasattr(view, request.method.lower())
         self.message = f"This call needs the scope `{needed}`, which the key does not have."
-        return needed in principal.scopes
+        own: Scope | None = getattr(view, "own_scopes", {}).get(method) if principal.user_id is not None else None
+        return needed in principal.scopes or own in principal.scopes
 
 
 WINDOW_SECONDS: Final = 60

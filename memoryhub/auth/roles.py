@@ -141,8 +141,10 @@ _WRITE: Final = (
 )
 """The first write creates agent and actor."""
 
-_CURATE: Final = _permissions("summaries", "change", "project", "document") | _permissions(
-    "summaries", "delete", "project"
+_CURATE: Final = (
+    _permissions("conversations", "delete", "session", "message")
+    | _permissions("summaries", "change", "project", "document")
+    | _permissions("summaries", "delete", "project")
 )
 
 _ADMIN: Final = (

@@ -193,6 +193,19 @@ class OwnedRow(models.Model):
         return super()._do_update(base_qs.filter(actor_id=self.actor_id), using, pk_val, changed, *more)
 
 
+def delete_rows(rows: models.QuerySet[Any]) -> int:
+    """Delete rows of one actor with what belongs to them, each statement filtered by the actor; return their number.
+
+    Django's own deletion of a queryset names primary keys alone.
+    """
+    loaded = list(rows)
+    if not loaded:
+        return 0
+    collector = _WithinActorCollector(using=rows.db, origin=loaded[0])
+    collector.collect(loaded)
+    return collector.delete()[1].get(rows.model._meta.label, 0)
+
+
 class ActorRow(OwnedRow):
     """Base of rows that belong to an actor; their indexes begin with it, so the foreign key has none of its own."""
 

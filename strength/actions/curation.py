@@ -19,6 +19,7 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
+from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
@@ -190,13 +191,31 @@ def delete_memory(*, memory: Memory, expected_version: int | None, by: Principal
     """Delete a memory with its revisions, sources and text in receipts; a tombstone keeps it from being extracted."""
     locked = _lock(memory, expected_version, by)
     check_reach(snapshot(locked), by)
-    if locked.trust == Trust.TRUSTED or by.is_trusted:
-        leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
-    forget_sources([locked.pk])
-    forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
-    forget_answers(actor=locked.actor, row_id=locked.pk)
-    audit.record(by=by, verb="delete", row=locked, actor=memory.actor, reason=reason, now=now)
-    locked.delete()
+    delete_locked([locked], actor=memory.actor, by=by, reason=reason, now=now)
+
+
+def delete_locked(memories: Sequence[Memory], *, actor: Actor, by: Principal, reason: str, now: datetime) -> None:
+    """Delete an actor's locked memories, each with its tombstone; see `delete_without_tombstones`."""
+    for memory in memories:
+        if memory.trust == Trust.TRUSTED or by.is_trusted:
+            leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.DELETED, by=by, now=now)
+    memory_ids = [memory.pk for memory in memories]
+    delete_without_tombstones(actor=actor, memory_ids=memory_ids, by=by, reason=reason, now=now)
+
+
+def delete_without_tombstones(
+    *, actor: Actor, memory_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
+) -> None:
+    """Delete an actor's memories with their revisions and sources, and their texts in receipts, profile and answers."""
+    if not memory_ids:
+        return
+    forget_sources(memory_ids)
+    forget_in_profile(actor_id=actor.pk, memory_ids=memory_ids)
+    forget_answers(actor=actor, row_ids=memory_ids)
+    delete_rows(Memory.objects.of([actor.pk]).filter(pk__in=memory_ids))
+    audit.record_each(
+        by=by, verb="delete", object_kind="memory", object_ids=memory_ids, actor=actor, reason=reason, now=now
+    )
 
 
 def _change(

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from conversations.actions.forgetting import is_unchanged
 from conversations.actions.messages import message_texts
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
@@ -128,6 +129,10 @@ def reflect(
     extracted = [_extracted_lesson(actor, lesson, now) for lesson in lessons or []]
     resolved = resolve_extracted(actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts))
     with step():
+        present = Memory.objects.of([actor.id]).active().filter(pk__in=[episode.pk for episode in read])
+        if present.count() < len(read):  # deleted since, or taken out of contexts: the lessons may repeat them
+            enqueue_reflection(actor=actor)
+            return Counter()
         _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
         result = write_extracted(actor=actor, extracted=extracted, resolutions=resolved, channel="", by=by, now=now)
         enqueue_reflection(actor=actor)
@@ -259,7 +264,9 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
-    """Move the cursors; False where one has moved since. A backfill returns to the message `skipped`."""
+    """Move the cursors; False where one has moved, or messages were deleted. A backfill returns to `skipped`."""
+    if not is_unchanged(session):
+        return False
     strategies = [strategy.value for strategy in span.strategies]
     keys = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
     run_query(QUERIES["ensure_cursors"], keys)

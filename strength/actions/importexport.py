@@ -18,8 +18,6 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Least
 
-from conversations.actions.receipts import forget_sources
-from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
@@ -33,9 +31,8 @@ from memoryhub.importexport.native.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policy import Trust
-from strength.actions.curation import edit_memory
+from strength.actions.curation import delete_without_tombstones, edit_memory
 from strength.actions.drafts import NewMemory
-from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import undo_revision
 from strength.actions.write_many import write_memories
 from strength.domain.extraction import Strategy
@@ -205,21 +202,6 @@ def undo_memories(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, r
     deleted = [memory.pk for key, memory in memories.items() if key not in edits and not memory.locked]
     delete_without_tombstones(actor=actor, memory_ids=deleted, by=by, reason=reason, now=now)
     return unchanged + sum(memory.locked for key, memory in memories.items() if key not in edits)
-
-
-def delete_without_tombstones(
-    *, actor: Actor, memory_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
-) -> None:
-    """Delete memories, with their texts in receipts, without leaving tombstones."""
-    if not memory_ids:
-        return
-    forget_sources(memory_ids)
-    forget_in_profile(actor_id=actor.pk, memory_ids=memory_ids)
-    forget_answers(actor=actor, row_id=memory_ids[0])
-    Memory.objects.of([actor.pk]).filter(pk__in=memory_ids).delete()
-    audit.record_each(
-        by=by, verb="delete", object_kind="memory", object_ids=memory_ids, actor=actor, reason=reason, now=now
-    )
 
 
 def undo_extracted(

@@ -43,7 +43,7 @@ from strength.domain.profile import (
     parse_lines,
     remove_memories,
 )
-from strength.models import MemoryChange, Profile, ProfileVersion
+from strength.models import Memory, MemoryChange, Profile, ProfileVersion
 
 JOB_KEY: Final = "actor"
 MIN_INTERVAL: Final = timedelta(hours=1)
@@ -158,7 +158,8 @@ def _write_profile(
 ) -> None:
     """Write the profile and its version, in the transaction that completes the job."""
     profile = _locked_profile(actor.pk)
-    if _profile_version(profile) != base:
+    present = Memory.objects.of([actor.pk]).filter(pk__in=[source.memory_id for source in sources])
+    if _profile_version(profile) != base or present.count() < len(sources):
         reason = "The profile changed while it was written; it is looked at again."
         raise Postponed(reason, seconds=FIRST_PAUSE_SECONDS)
     profile = profile or Profile(actor=actor, created_at=now, version=0)

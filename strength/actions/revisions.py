@@ -25,6 +25,7 @@ from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
     CURATED_FIELDS,
+    LOST_SOURCE_VERB,
     RETURN_VERB,
     DuplicateMemory,
     ScopeLevel,
@@ -111,7 +112,7 @@ def store_change(
     memory.save()
     sync_facets(memory)
     if takes_away(before, memory):
-        forget_answers(actor=memory.actor, row_id=memory.pk)
+        forget_answers(actor=memory.actor, row_ids=[memory.pk])
     revision = new_revision(memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch)
     revision.save(force_insert=True)
     details = {"fields": sorted(revision.changed_after)}
@@ -177,7 +178,7 @@ def awaits_person(memory: Memory) -> bool:
     """Return whether a pending memory needs a person's decision, which repetition does not replace."""
     revisions = memory.revisions.order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
-    return verb == RETURN_VERB or RESEMBLES in beside or UNCOMPARED in beside
+    return verb in (RETURN_VERB, LOST_SOURCE_VERB) or RESEMBLES in beside or UNCOMPARED in beside
 
 
 def unversioned_state(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:

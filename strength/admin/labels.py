@@ -39,7 +39,7 @@ VERB_LABELS: Final[Labels] = {
         verb: labels.VERBS[verb]
         for verb in (
             "confirm", "edit", "pin", "unpin", "archive", "reactivate", "approve", "reject", "restore", "return",
-            "merge", "unmerge", "undo",
+            "lose_source", "merge", "unmerge", "undo",
         )
     },
     "create": pgettext_lazy("done", "written"),

@@ -44,6 +44,7 @@ from memoryhub.validators import UnusableJSON, parse_json
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.drafts import NewMemory
 from strength.actions.filters import ALL, MemorySelection, page_by_strength, select_memories, strengths_of
+from strength.actions.forgetting import delete_with_sources, remaining_sources
 from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
@@ -331,6 +332,21 @@ class StrengthPages(CursorPagination):
         return list(page_by_strength(rows, strengths, limit=most))
 
 
+class WithSourcesQuery(StrictSerializer):
+    """Whether a deletion takes the messages too."""
+
+    with_sources = serializers.BooleanField(default=False, help_text="Also delete the messages that it comes from.")
+
+
+class MemoryDeletionOut(serializers.Serializer):
+    """A deleted memory."""
+
+    source_message_ids = serializers.ListField(
+        child=serializers.UUIDField(), help_text="Messages that still say it; `DELETE messages/{message_id}`."
+    )
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Number of deleted rows by kind.")
+
+
 class MemoryView(ApiView):
     """Base of the views of memories."""
 
@@ -410,11 +426,28 @@ class OneMemory(MemoryView):
         )
         return self.answer(memory)
 
-    @operation("memory_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
+    @operation(
+        "memory_delete",
+        Scope.WRITE,
+        parameters=[WithSourcesQuery, IF_MATCH],
+        responses={200: MemoryDeletionOut, 204: None},
+    )
     def delete(self, request: Request, memory_id: UUID) -> Response:
-        """Delete a memory with its revisions; its text is removed from receipts as well."""
-        delete_memory(memory=self.memory(memory_id), reason="", **self.change)
-        return Response(status=status.HTTP_204_NO_CONTENT)
+        """Delete a memory with its revisions; its text is removed from receipts as well.
+
+        Where messages that it comes from are stored, they still say it: the answer names them, or `with_sources`
+        deletes them too.
+        """
+        with_sources = self.query(WithSourcesQuery)["with_sources"]
+        memory = self.memory(memory_id)
+        sources = remaining_sources(memory)
+        if with_sources:
+            counts = delete_with_sources(memory=memory, **self.change)
+            return Response(MemoryDeletionOut({"source_message_ids": [], "counts": counts}).data)
+        delete_memory(memory=memory, reason="", **self.change)
+        if not sources:
+            return Response(status=status.HTTP_204_NO_CONTENT)
+        return Response(MemoryDeletionOut({"source_message_ids": sources, "counts": {"memories": 1}}).data)
 
 
 class MemoryVerb(MemoryView):

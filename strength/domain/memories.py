@@ -141,6 +141,9 @@ SLEEP_VERB = "sleep"
 RETURN_VERB = "return"
 """Verb of revisions of archived memories that were repeated."""
 
+LOST_SOURCE_VERB = "lose_source"
+"""Verb of revisions of memories one of whose messages was deleted; a person decides whether they still hold."""
+
 
 class FeedChange(StrEnum):
     """Kinds of changes in the feed; whatever is no other kind is `changed`."""

@@ -304,7 +304,7 @@ def _write(
         if kind in TRUSTED_KINDS:
             trust_new_lines(document, text)
         if not text.startswith(document.text):
-            forget_answers(actor=project.actor, row_id=document.pk)
+            forget_answers(actor=project.actor, row_ids=[document.pk])
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:

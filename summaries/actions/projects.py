@@ -215,13 +215,13 @@ def _forget_texts(project: Project) -> None:
     """Remove the texts of a project's documents from receipts and from stored answers."""
     for document in project.documents.defer("text"):
         forget_texts(document)
-    forget_answers(actor=project.actor, row_id=project.pk)
+    forget_answers(actor=project.actor, row_ids=[project.pk])
 
 
 def forget_texts(document: Document) -> None:
     """Remove a document's text from receipts and from stored answers."""
     forget_sources([document.pk])
-    forget_answers(actor=document.project.actor, row_id=document.pk)
+    forget_answers(actor=document.project.actor, row_ids=[document.pk])
 
 
 @transaction.atomic

@@ -17,6 +17,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.forgetting import is_unchanged
 from conversations.actions.generated_texts import WrittenTexts
 from conversations.actions.messages import message_texts
 from conversations.actions.sessions import SessionSummary
@@ -286,7 +287,7 @@ def _store(
     session = state.session
     Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
-    if _base_of(summary) != state.base:
+    if _base_of(summary) != state.base or not is_unchanged(session):
         raise Postponed(
             "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
         )

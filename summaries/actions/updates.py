@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from conversations.actions.forgetting import is_unchanged
 from conversations.domain.content import MAX_LABEL_LENGTH, label
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Session
@@ -72,11 +73,15 @@ def update_projects(*, updating: UpdateContext, session_id: UUID, step: Step, ma
     Where `may_go_on` returns False, a job is enqueued for the rest. Network. Raises ProviderError.
     """
     actor, added = updating.actor, 0
-    session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
-    if session is None or not Project.objects.of(actor.id).active().exists():
+    if not Project.objects.of(actor.id).active().exists():
         return added
-    rows = ProjectCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    while (read_until := (rows.values_list("read_until", flat=True).first() or 0)) < session.message_count:
+    sessions = Session.objects.filter(actor_id=actor.id, pk=session_id)
+    rows = ProjectCursor.objects.filter(actor_id=actor.id, session_id=session_id)
+    # Read again for each passage: messages may have been deleted since.
+    while (session := sessions.first()) is not None:
+        read_until = rows.values_list("read_until", flat=True).first() or 0
+        if read_until >= session.message_count:
+            return added
         if not may_go_on():
             payload = {"session_id": str(session_id)}
             with step():
@@ -230,7 +235,9 @@ def _name_of(decision: RoutingDecision) -> str:
 
 
 def _move_cursor(session: Session, read_until: int, until: int) -> bool:
-    """Move a session's cursor; return False where another job moved it, so that nothing may be written."""
+    """Move a session's cursor; return False where another job moved it, or messages were deleted since."""
+    if not is_unchanged(session):
+        return False
     key = {"actor_id": session.actor_id, "session_id": session.pk}
     ProjectCursor.objects.bulk_create([ProjectCursor(**key)], ignore_conflicts=True)
     cursor = ProjectCursor.objects.select_for_update(no_key=True).get(**key)

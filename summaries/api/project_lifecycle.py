@@ -24,7 +24,7 @@ from summaries.api.projects import ProjectView
 from summaries.domain.documents import line_digest, lines_by_digest
 from summaries.models import Project, ProjectEvent, RoutingDecision
 
-REASONED: Final = {"request": ReasonSerializer, "responses": ProjectOut}
+REASONED: Final[dict[str, Any]] = {"request": ReasonSerializer, "responses": ProjectOut}
 
 
 class _ReasonedView(ProjectView):

@@ -123,8 +123,13 @@ def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
 
 def line_digest(line: str) -> bytes:
     """Return the digest that identifies an entry: of its line without indent and bullet, so that it may be moved."""
-    bare = _BULLET.sub("", unicodedata.normalize("NFC", limit_combining_marks(line)), count=1).strip()
+    bare = bare_line(unicodedata.normalize("NFC", limit_combining_marks(line)))
     return sha256(bare.encode("utf-8", "surrogatepass")).digest()
+
+
+def bare_line(line: str) -> str:
+    """Return a line without indent and bullet."""
+    return _BULLET.sub("", line, count=1).strip()
 
 
 def lines_by_digest(text: str) -> dict[bytes, str]:

@@ -154,7 +154,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
             actor_id=UUID(planted.actor_id), import_id=UUID(begun["id"]), kind="memory", row_id=memory_key
         )
     planted.ids |= {
-        "import_id": begun["id"], "agent_id": agent_id, "model": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
+        "import_id": begun["id"], "agent_id": agent_id, "model": agent_id, "session_id": session["id"], "message_id": messages[0]["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
         "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
@@ -236,7 +236,9 @@ BODIES: dict[tuple[str, str], Body] = {
     ("import-orders", "post"): lambda planted: {"verb": "preview"},
     ("sessions", "post"): lambda planted: {**planted.names, "session_id": planted.ids["session_id"]},
     ("session-extract", "post"): lambda planted: {},
+    ("session", "patch"): lambda planted: {"title": "renamed"},
     ("session-end", "post"): lambda planted: {},
+    ("session-forget", "post"): lambda planted: {"from_seq": 1, "to_seq": 1, "dry_run": True},
     ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},
     ("context", "post"): lambda planted: {
         **planted.names,

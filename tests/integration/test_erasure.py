@@ -20,7 +20,7 @@ from memoryhub.search.models import FrequentTerms
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
 from tests.conftest import client_with_key
-from tests.database import prepared
+from tests.database import everywhere, prepared
 from tests.factories.planting import API, Planted, made, plant
 
 pytestmark = pytest.mark.usefixtures("llm")
@@ -75,28 +75,6 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
             change_message=f"{mark} edited",
         )
     return planted
-
-
-def everywhere(needle: str) -> set[str]:
-    """Return the columns of the whole database in which a text occurs, whatever their type."""
-    found = set()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT table_name, column_name, data_type FROM information_schema.columns JOIN information_schema.tables"
-            " USING (table_schema, table_name) WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
-        )
-        for table, column, kind in cursor.fetchall():
-            text = f'"{column}"::text'
-            if kind == "bytea":
-                text = f"encode(\"{column}\", 'escape') || encode(\"{column}\", 'hex')"
-            cursor.execute(f'SELECT count(*) FROM "{table}" WHERE ({text}) ILIKE %s', [f"%{escaped(needle)}%"])
-            if cursor.fetchone()[0]:
-                found.add(f"{table}.{column}")
-    return found
-
-
-def escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def needles(planted: Planted) -> list[str]:

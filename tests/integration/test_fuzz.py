@@ -233,6 +233,8 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "agent": agent,
         "actors": {"policy": agent["policy"]},
         "sessions": session,
+        "session": {"title": "t", "metadata": {"a": 1}},
+        "session-forget": {"from_seq": 1, "to_seq": 2, "dry_run": True, "reason": "because"},
         "messages": message,
         "messages batch": {"messages": [message, {**message, "content": blocks}]},
         "context": {

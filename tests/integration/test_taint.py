@@ -170,6 +170,12 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
         {"number": 1, "reason": text[:1_000]},
     )
     send("delete", "summary", f"sessions/{place.ids['session_id']}/summary")
+    renamed = {"title": text[:500], "metadata": metadata}
+    send("patch", "session", f"sessions/{place.ids['session_id']}", renamed)
+    message = Message.objects.filter(session=place.ids["session_id"]).latest("seq")  # its own
+    send("delete", "message", f"messages/{message.pk}")
+    send("post", "session-forget", f"sessions/{place.ids['session_id']}/forget", {"from_seq": 1, "to_seq": 9})
+    send("delete", "session", f"sessions/{place.ids['session_id']}")
     send("post", "summaries-digest", "summaries/digest", {**WHO, "project": text[:255]})
     short = text[:255].strip() or MARK
     asked = {**WHO, "message": text, "author": short, "perspective": text[:100]}

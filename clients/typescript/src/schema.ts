@@ -243,7 +243,12 @@ export interface paths {
         get: operations["memory_get"];
         put?: never;
         post?: never;
-        /** @description Delete a memory with its revisions; its text is removed from receipts as well. */
+        /**
+         * @description Delete a memory with its revisions; its text is removed from receipts as well.
+         *
+         *     Where messages that it comes from are stored, they still say it: the answer names them, or `with_sources`
+         *     deletes them too.
+         */
         delete: operations["memory_delete"];
         options?: never;
         head?: never;
@@ -714,6 +719,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/messages/{message_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** @description Delete a message with all that was drawn from it; the numbers of the others do not change. */
+        delete: operations["message_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/profile": {
         parameters: {
             query?: never;
@@ -1173,10 +1195,12 @@ export interface paths {
         get: operations["session_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** @description Delete a session with its messages and all that was drawn from them. */
+        delete: operations["session_delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** @description Change a session's title or metadata. */
+        patch: operations["session_update"];
         trace?: never;
     };
     "/api/v1/sessions/{session_id}/end": {
@@ -1224,6 +1248,23 @@ export interface paths {
         get: operations["session_extraction"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/forget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Delete a range of a session's messages, with all that was drawn from them. */
+        post: operations["session_forget"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1469,6 +1510,23 @@ export interface paths {
         };
         /** @description Return what an agent's calls came to; of one user where one is named, or the key is bound to one. */
         get: operations["usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List an agent's users, in order of their ids; with a user, or by a key of one, that user alone. */
+        get: operations["users_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1866,6 +1924,21 @@ export interface components {
         DaysOut: {
             results: components["schemas"]["DayOut"][];
         };
+        /** @description What a deletion took, or would take. */
+        DeletionOut: {
+            /** Format: uuid */
+            session_id: string;
+            dry_run: boolean;
+            /** @description Number of rows by kind: `messages`, `memories`, `summaries`, `entries` and others. `…_for_review` rest on other messages too: they lost a source, and wait for approval. */
+            counts: {
+                [key: string]: number;
+            };
+            /**
+             * Format: uuid
+             * @description The job that deletes a long session; it has no counts.
+             */
+            job_id: string | null;
+        };
         /** @description Sessions of a digest, by time window or project. */
         DigestInRequest: {
             agent_id: string;
@@ -2069,6 +2142,15 @@ export interface components {
             created_before?: string;
             as_of?: string;
             metadata?: unknown;
+        };
+        /** @description A range of a session's messages, both ends included. */
+        ForgetInRequest: {
+            /** @default  */
+            reason?: string;
+            from_seq: number;
+            to_seq: number;
+            /** @default false */
+            dry_run?: boolean;
         };
         /** @description A memory with its scores. */
         FoundMemoryOut: {
@@ -2275,6 +2357,15 @@ export interface components {
             version: number;
             /** Format: date-time */
             at: string;
+        };
+        /** @description A deleted memory. */
+        MemoryDeletionOut: {
+            /** @description Messages that still say it; `DELETE messages/{message_id}`. */
+            source_message_ids: string[];
+            /** @description Number of deleted rows by kind. */
+            counts: {
+                [key: string]: number;
+            };
         };
         /**
          * @description * `created` - created
@@ -2710,6 +2801,11 @@ export interface components {
             reason?: string;
             name?: string;
             description?: string;
+        };
+        /** @description Fields of a session that can be changed; `metadata` is replaced as a whole. */
+        PatchedSessionPatchRequest: {
+            title?: string;
+            metadata?: unknown;
         };
         /** @description Changes of a summary; a new text locks it unless `locked` is false. */
         PatchedSummaryPatchRequest: {
@@ -3439,6 +3535,24 @@ export interface components {
             perspective?: string | null;
             task_id?: string | null;
         };
+        /** @description A user of an agent, with counts and the time of the last message. */
+        UserOut: {
+            agent_id: string;
+            user_id?: string;
+            /** Format: date-time */
+            created_at: string;
+            session_count: number;
+            message_count: number;
+            /** Format: date-time */
+            last_message_at: string | null;
+        };
+        UserPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["UserOut"][];
+        };
         /** @description A sleep with its changes; `runs` are the sleeps of all users, where one call began them. */
         WholeSleepOut: {
             /** Format: uuid */
@@ -4052,7 +4166,10 @@ export interface operations {
     };
     memory_delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Also delete the messages that it comes from. */
+                with_sources?: boolean;
+            };
             header?: {
                 /** @description The ETag you read. */
                 "If-Match"?: string;
@@ -4064,6 +4181,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryDeletionOut"];
+                };
+            };
             /** @description No response body */
             204: {
                 headers: {
@@ -4877,6 +5002,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MergeOut"];
+                };
+            };
+        };
+    };
+    message_delete: {
+        parameters: {
+            query?: {
+                /** @description Count what it would take, and delete nothing. */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                message_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
                 };
             };
         };
@@ -5912,6 +6061,63 @@ export interface operations {
             };
         };
     };
+    session_delete: {
+        parameters: {
+            query?: {
+                /** @description Count what it would take, and delete nothing. */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
+            };
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
+            };
+        };
+    };
+    session_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedSessionPatchRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOut"];
+                };
+            };
+        };
+    };
     session_end: {
         parameters: {
             query?: never;
@@ -5977,6 +6183,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExtractionOut"];
+                };
+            };
+        };
+    };
+    session_forget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForgetInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
                 };
             };
         };
@@ -6461,6 +6695,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SpendingOut"];
+                };
+            };
+        };
+    };
+    users_list: {
+        parameters: {
+            query: {
+                agent_id: string;
+                cursor?: string;
+                limit?: number;
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserPage"];
                 };
             };
         };

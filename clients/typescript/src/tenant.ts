@@ -55,5 +55,6 @@ export const TENANT: Readonly<Record<string, "query" | "body">> = {
   "get /api/v1/summaries": "query",
   "post /api/v1/summaries/digest": "body",
   "post /api/v1/tasks": "body",
-  "get /api/v1/usage": "query"
+  "get /api/v1/usage": "query",
+  "get /api/v1/users": "query"
 };

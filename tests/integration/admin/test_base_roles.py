@@ -48,7 +48,9 @@ SCREENS = {
     "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING, "memoryhub_invitation": NOTHING,
 }  # fmt: skip
 # What is done to a row by a button, where it is not as the screen.
-ACTIONS = {"conversations_session_end": ALL, "memoryhub_actor_erase": NOTHING}
+ACTIONS = {
+    "conversations_session_end": ALL, "conversations_session_forget": NOTHING, "memoryhub_actor_erase": NOTHING,
+}  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
     "review": ALL, "playground": ALL, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,

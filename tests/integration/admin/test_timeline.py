@@ -379,3 +379,39 @@ def test_lists_and_pages_call_a_session_by_its_name(
         assert f'href="{address}">Kyoto</a>' in boss.get(page).content.decode()
     reader = staff(f"view_{model._meta.model_name}").get(list_of(model)).content.decode()
     assert "Kyoto<" not in reader and f'href="{address}">{str(hub.session.pk)[:13]}</a>' in reader
+
+
+def forget_page(session: Session) -> str:
+    return reverse("admin:conversations_session_forget", args=[session.pk])
+
+
+def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them(boss: Client, hub: Hub) -> None:
+    told = hub.say("The salary is 84,300 dollars.", "Nothing else.")
+    hub.remember("The salary is 84,300 dollars.", source_message_ids=(told[0].pk,))
+    assert f'value="{told[0].pk}"' in timeline(boss, hub.session).content.decode()
+    asked = boss.get(forget_page(hub.session), {"_selected_action": [str(told[0].pk)]})
+    text = asked.content.decode()
+    assert "Messages: 1" in text and "Memories that rest on these messages alone: 1" in text
+    assert Message.objects.filter(pk=told[0].pk).exists()
+    posted = {"_selected_action": [str(told[0].pk)], "confirmed": "1", "reason": "a slip"}
+    done = boss.post(forget_page(hub.session), posted, follow=True)
+    assert "1 message was deleted." in done.content.decode()
+    assert not Message.objects.filter(pk=told[0].pk).exists() and Message.objects.filter(pk=told[1].pk).exists()
+    assert not Memory.objects.filter(content__contains="84,300").exists()
+    assert AuditEntry.objects.filter(verb="delete", object_kind="session", reason="a slip").exists()
+
+
+def test_a_whole_session_is_deleted_from_its_page(boss: Client, hub: Hub) -> None:
+    asked = boss.get(forget_page(hub.session))
+    assert "Delete this session" in asked.content.decode() and Session.objects.filter(pk=hub.session.pk).exists()
+    done = boss.post(forget_page(hub.session), {"confirmed": "1"}, follow=True)
+    assert done.status_code == 200
+    assert not Session.objects.filter(pk=hub.session.pk).exists()
+
+
+def test_a_curator_deletes_no_messages(staff: Callable[..., Client], hub: Hub) -> None:
+    curator = staff("view_session", "view_message", "change_session")
+    assert curator.get(forget_page(hub.session)).status_code == 403
+    assert curator.post(forget_page(hub.session), {"confirmed": "1"}).status_code == 403
+    assert Session.objects.filter(pk=hub.session.pk).exists()
+    assert "forget-form" not in timeline(curator, hub.session).content.decode()

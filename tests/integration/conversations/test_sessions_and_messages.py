@@ -449,3 +449,30 @@ def test_owner_mode_keeps_other_users_keys_out(client: APIClient) -> None:
     assert stranger.post(f"{API}/memories/search", {"agent_id": "tonari", "query": "tea"}).status_code == 403
     owner = client_with_key(agent_ids=["tonari"], user_id="tonari-owner")
     assert len(owner.post(f"{API}/memories/search", {"agent_id": "tonari", "query": "tea"}).json()["results"]) == 1
+
+
+def test_a_session_is_renamed(client: APIClient) -> None:
+    made = client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": "hiroki", "metadata": {"a": 1}}).json()
+    address = f"{API}/sessions/{made['id']}"
+    assert client.patch(address, {"title": "The harbour"}).json() == {**made, "title": "The harbour"}
+    assert client.patch(address, {"metadata": {"b": 2}}).json()["metadata"] == {"b": 2}
+    assert client.patch(address, {"channel": "slack"}).status_code == 400
+    assert client_with_key(is_trusted=False).patch(address, {"title": "Mine"}).status_code == 403
+    assert client.get(address).json()["title"] == "The harbour"
+
+
+def test_users_are_listed_with_counts_and_a_key_of_one_sees_that_user_alone(client: APIClient) -> None:
+    for user, number in (("aoi", 2), ("hiroki", 0)):
+        made = client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": user}).json()
+        for _ in range(number):
+            client.post(f"{API}/sessions/{made['id']}/messages", {"role": "user", "content": "Hello."})
+    client.post(f"{API}/memories", {"agent_id": "kana", "content": "Of the agent itself."})
+    rows = client.get(f"{API}/users?agent_id=kana").json()["results"]
+    assert [(row["user_id"], row["session_count"], row["message_count"]) for row in rows] == [
+        ("aoi", 1, 2),
+        ("hiroki", 1, 0),
+    ]
+    assert rows[0]["last_message_at"] and rows[1]["last_message_at"] is None
+    bound = client_with_key(user_id="hiroki").get(f"{API}/users?agent_id=kana").json()["results"]
+    assert [row["user_id"] for row in bound] == ["hiroki"]
+    assert client_with_key(agent_ids=["other"]).get(f"{API}/users?agent_id=kana").status_code == 403

@@ -113,9 +113,12 @@ class Operations:
         return Call("PATCH", path("memories", memory_id), body=fields, conditions={"If-Match": if_match})
 
     @operation
-    def memory_delete(self, memory_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Delete a memory with its revisions; its text is removed from receipts as well."""
-        return Call("DELETE", path("memories", memory_id), conditions={"If-Match": if_match})
+    def memory_delete(self, memory_id: str, *, if_match: str | None = None, **query: Unpack[t.MemoryDeleteQuery]) -> Call[t.MemoryDeletion]:
+        """Delete a memory with its revisions; its text is removed from receipts as well.
+
+        Where messages that it comes from are stored, they still say it: the answer names them, or `with_sources`
+        deletes them too."""
+        return Call("DELETE", path("memories", memory_id), query, conditions={"If-Match": if_match})
 
     @operation
     def memory_approve(self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.Reason]) -> Call[t.Memory]:
@@ -253,6 +256,11 @@ class Operations:
     def merge_undo(self, merge_id: str, **fields: Unpack[t.Reason]) -> Call[t.Merge]:
         """Decide about a merge; 409 where it is decided already or its memories have changed since."""
         return Call("POST", path("merges", merge_id, "undo"), body=fields)
+
+    @operation
+    def message_delete(self, message_id: str, **query: Unpack[t.MessageDeleteQuery]) -> Call[t.Deletion]:
+        """Delete a message with all that was drawn from it; the numbers of the others do not change."""
+        return Call("DELETE", path("messages", message_id), query)
 
     @operation
     def profile_get(self, **query: Unpack[t.Whose]) -> Call[t.Profile]:
@@ -446,6 +454,16 @@ class Operations:
         return Call("GET", path("sessions", session_id))
 
     @operation
+    def session_update(self, session_id: str, **fields: Unpack[t.SessionPatch]) -> Call[t.Session]:
+        """Change a session's title or metadata."""
+        return Call("PATCH", path("sessions", session_id), body=fields)
+
+    @operation
+    def session_delete(self, session_id: str, **query: Unpack[t.SessionDeleteQuery]) -> Call[t.Deletion]:
+        """Delete a session with its messages and all that was drawn from them."""
+        return Call("DELETE", path("sessions", session_id), query)
+
+    @operation
     def session_end(self, session_id: str, **fields: Unpack[t.Write]) -> Call[t.Session]:
         """End a session; a later message reopens it."""
         return Call("POST", path("sessions", session_id, "end"), body=fields)
@@ -459,6 +477,11 @@ class Operations:
     def session_extraction(self, session_id: str) -> Call[t.Extraction]:
         """Return how far the extraction of a session is."""
         return Call("GET", path("sessions", session_id, "extraction"))
+
+    @operation
+    def session_forget(self, session_id: str, **fields: Unpack[t.ForgetIn]) -> Call[t.Deletion]:
+        """Delete a range of a session's messages, with all that was drawn from them."""
+        return Call("POST", path("sessions", session_id, "forget"), body=fields)
 
     @listing
     def messages_list(self, session_id: str, **query: Unpack[t.Paging]) -> Call[t.Message]:
@@ -556,3 +579,8 @@ class Operations:
     def usage_get(self, **query: Unpack[t.UsageGetQuery]) -> Call[t.Spending]:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
         return Call("GET", path("usage"), query, tenant="query")
+
+    @listing
+    def users_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.User]:
+        """List an agent's users, in order of their ids; with a user, or by a key of one, that user alone."""
+        return Call("GET", path("users"), query, tenant="query")

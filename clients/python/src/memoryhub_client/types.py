@@ -463,6 +463,15 @@ class Days(TypedDict):
     results: list[Day]
 
 
+class Deletion(TypedDict):
+    """What a deletion took, or would take."""
+
+    session_id: str
+    dry_run: bool
+    counts: dict[str, int]
+    job_id: str | None
+
+
 class DigestIn(Write, total=False):
     """Sessions of a digest, by time window or project."""
 
@@ -589,6 +598,15 @@ class FiltersIn(TypedDict, total=False):
     created_before: str
     as_of: str
     metadata: Any
+
+
+class ForgetIn(Write, total=False):
+    """A range of a session's messages, both ends included."""
+
+    reason: str
+    from_seq: Required[int]
+    to_seq: Required[int]
+    dry_run: bool
 
 
 class FoundMemory(TypedDict):
@@ -723,6 +741,14 @@ class MemoryChange(TypedDict):
     change: MemoryFeedChange
     version: int
     at: str
+
+
+class MemoryDeletion(TypedDict):
+    """A deleted memory."""
+
+    source_message_ids: list[str]
+    counts: dict[str, int]
+    etag: NotRequired[str]
 
 
 class MemoryIn(MemoryItemIn, Write, total=False):
@@ -933,6 +959,13 @@ class ProjectPatch(Whose, total=False):
     reason: str
     name: str
     description: str
+
+
+class SessionPatch(TypedDict, total=False):
+    """Fields of a session that can be changed; `metadata` is replaced as a whole."""
+
+    title: str
+    metadata: Any
 
 
 class SummaryPatch(TypedDict, total=False):
@@ -1434,6 +1467,17 @@ class UsedIn(Write, total=False):
     task_id: str | None
 
 
+class User(TypedDict):
+    """A user of an agent, with counts and the time of the last message."""
+
+    agent_id: str
+    user_id: NotRequired[str]
+    created_at: str
+    session_count: int
+    message_count: int
+    last_message_at: str | None
+
+
 class WholeSleep(Sleep):
     """A sleep with its changes; `runs` are the sleeps of all users, where one call began them."""
 
@@ -1511,8 +1555,16 @@ class MemoriesListQuery(MemoriesCountQuery, Paging, total=False):
     ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
 
 
+class MemoryDeleteQuery(TypedDict, total=False):
+    with_sources: bool
+
+
 class MergesListQuery(Whose, Paging, total=False):
     state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
+
+
+class MessageDeleteQuery(TypedDict, total=False):
+    dry_run: bool
 
 
 class ProjectsListQuery(Whose, Paging, total=False):
@@ -1539,6 +1591,10 @@ class ProjectEventsListQuery(Whose, Paging, total=False):
 class ProjectEventsDailyQuery(Whose, total=False):
     days: int
     project: str
+
+
+class SessionDeleteQuery(TypedDict, total=False):
+    dry_run: bool
 
 
 class SleepRunsListQuery(Whose, Paging, total=False):
