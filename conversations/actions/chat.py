@@ -281,7 +281,7 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
                 message=message.content, attachments=references_in(message.blocks),
-                parts=parts_in(message.blocks), author=message.author,
+                parts=parts_in(message.blocks) if question.talk else (), author=message.author,
                 shown=shown, stored_message=stored,
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,

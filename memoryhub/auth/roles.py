@@ -39,8 +39,10 @@ class Grant:
 
 
 EVERYTHING: Final = Grant()
-SESSION_READER: Final = Grant(verbs=frozenset({"view"}), extra=frozenset({"add_receipt", "change_session"}))
-"""View everything, store the receipt of a tried context, and end sessions."""
+SESSION_READER: Final = Grant(
+    verbs=frozenset({"view"}), extra=frozenset({"add_receipt", "change_session", "delete_session", "delete_message"})
+)
+"""View everything, store the receipt of a tried context, end sessions, and delete what was said."""
 
 
 ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(

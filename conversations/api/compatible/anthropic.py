@@ -54,10 +54,12 @@ class Models(AnthropicView):
 
 
 class CountTokens(AnthropicView):
+    idempotent_by_itself = False
+
     @operation("anthropic_count_tokens", Scope.READ, exclude=True)
     def post(self, request: Request) -> Response:
         """Return the tokens of what the client shows, as counted here; memory is not counted."""
-        _key, values = self.keyed(CountIn)
+        values = self.validated(CountIn)
         self.model = values["model"]
         self.check_model(creates=False)
         written = [{"role": each.role, "content": each.content} for each in values["messages"]]

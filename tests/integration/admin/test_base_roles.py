@@ -49,7 +49,7 @@ SCREENS = {
 }  # fmt: skip
 # What is done to a row by a button, where it is not as the screen.
 ACTIONS = {
-    "conversations_session_end": ALL, "conversations_session_forget": NOTHING, "memoryhub_actor_erase": NOTHING,
+    "conversations_session_end": ALL, "conversations_session_forget": ALL, "memoryhub_actor_erase": NOTHING,
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
@@ -285,7 +285,7 @@ def test_nobody_gets_what_runs_code_or_reads_sessions() -> None:
     for app in ("django_q", "sessions", "contenttypes", "admin"):
         assert not Permission.objects.filter(group__name__in=ROLES, content_type__app_label=app).exists()
     of_talks = {code for code in CODES_OF_TALKS if is_granted(CURATOR, "conversations", code)}
-    assert of_talks == {"view_receipt", "view_session", "add_receipt", "change_session"}
+    assert of_talks == {"view_receipt", "view_session", "add_receipt", "change_session", "delete_session"}
     assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(ADMINISTRATOR, "auth", "add_permission")
 
 

@@ -112,17 +112,18 @@ for name in ("SessionStart", "UserPromptSubmit", "Stop"):
 
 
 def pasted(web: Web, key: str, home: Path, **environment: str) -> str:
-    """Paste the recipe of the page into a shell, with the key, and `claude` from a folder of its own."""
+    """Paste the recipe of the page into a shell, after that of its beginning, and `claude` from a folder of its own."""
     [recipe] = [each for each in blocks(PAGE, "Claude Code", "sh") if "--plugin-dir" in each]
     values = {
         **environment,
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
         "HOME": str(home),
         "MEMORYHUB_URL": web.url,
+        "MEMORYHUB_KEY": key,
         "MEMORYHUB_HOOK_SECONDS": "30",
     }
     done = subprocess.run(
-        ["sh", "-ec", recipe.replace("mh_...", key)],
+        ["sh", "-ec", recipe],
         env=values,
         cwd=CHECKOUT,
         capture_output=True,
@@ -142,5 +143,6 @@ def test_recipe_recalls_after_at_most_five_commands(web: Web, key: str, tmp_path
     assert pasted(web, key, tmp_path, PROMPT="My cat is called Momo, please remember it.") == ""
     answer = pasted(web, key, tmp_path, PROMPT="What is the name of my cat?")
     assert "called Momo" in told(json.loads(answer))
-    commands = ["make run", *blocks(PAGE, "Claude Code", "sh")[0].splitlines()]
+    commands = ["make run", *blocks(PAGE, "What you need", "sh")[0].splitlines()]
+    commands += blocks(PAGE, "Claude Code", "sh")[0].splitlines()
     assert len(commands) + 1 <= 5, "and `claude` once more, for another session"

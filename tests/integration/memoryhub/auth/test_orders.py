@@ -34,7 +34,7 @@ ORDERED_BY = {
     "calibrate_tokens": "server", "cluster_tables": "server", "compact": "trusted", "count_terms": "server",
     "curate_memories": "trusted", "embed": "server", "embed_missing": "server", "end_idle_sessions": "server",
     "extract": "server", "forget_old_calls": "server", "forget_old_jobs": "server", "forget_old_receipts": "server",
-    "forget_old_sessions": "server", "forget_old_uploads": "server", "forget_old_uses": "server",
+    "forget_old_sessions": "server", "forget_session": "trusted", "forget_old_uploads": "server", "forget_old_uses": "server",
     "import_file": "anyone", "note_use": "server", "purge_projects": "server", "reflect": "server",
     "remember_summary": "server", "sleep": "server", "sleep_due": "server", "summarize": "anyone",
     "summarize_due": "server", "update_project": "server", "vacuum": "server", "write_profile": "trusted",
@@ -69,6 +69,7 @@ def test_only_callers_of_the_table_order_a_job(kind: str, is_trusted: bool) -> N
 PERMISSIONS = {
     "compact": {"": "summaries.change_document"},
     "curate_memories": {"delete": "strength.delete_memory", "": "strength.change_memory"},
+    "forget_session": {"": "conversations.delete_message"},
     "import_file": {"": "memoryhub.add_import"},
     "summarize": {"": "summaries.change_summary"},
     "write_profile": {"": "strength.change_profile"},
