@@ -93,8 +93,9 @@ def place_question(
     )
     last = max(known, default=None)
     if last is None and rows:
-        questions = [_fingerprint(row) for row in rows if row.role == Role.USER]
-        if history or not (sends_whole_history or questions == [_fingerprint(asked)]):
+        # The only question asked again is the same one, also behind a history of which nothing is stored.
+        is_repeated = [_fingerprint(row) for row in rows if row.role == Role.USER] == [_fingerprint(asked)]
+        if not is_repeated and (history or not sends_whole_history):
             return question  # the session's record counts
     parent = shown[last][0].client_message_id or "" if last is not None else ""
     is_stored = store == Store.ALL or (store == Store.NEW and (last is not None or name is not None))
