@@ -139,7 +139,7 @@ def test_index_rows_stay_while_their_pages_get_room(newest: list[Any]) -> None:
 
     def rows_and_room() -> tuple[list[Any], list[Any]]:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT i::text FROM strength_memoryindex AS i")
+            cursor.execute("SELECT (to_jsonb(i) - 'passages')::text FROM strength_memoryindex AS i")  # a later column
             rows = cursor.fetchall()
             cursor.execute("SELECT reloptions FROM pg_class WHERE relname = 'strength_memoryindex'")
             return rows, [options for (options,) in cursor.fetchall()]
