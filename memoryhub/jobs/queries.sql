@@ -88,11 +88,13 @@ WITH bounded AS MATERIALIZED (
         ))
     ORDER BY waiting.turn_at, waiting.due_at LIMIT %(count)s
     FOR UPDATE OF waiting SKIP LOCKED
+), offered AS (
+    UPDATE memoryhub_job AS job SET due_at = now() + %(for_seconds)s * interval '1 second'
+    FROM chosen WHERE job.id = chosen.id
+    RETURNING job.id, job.kind, job.due_at, job.turn_at, CASE WHEN job.key <> ''
+        THEN hashtextextended(concat_ws(':', 'memoryhub_job', job.actor_id, job.kind, job.key), 0) END AS lock
 )
-UPDATE memoryhub_job AS job SET due_at = now() + %(for_seconds)s * interval '1 second'
-FROM chosen WHERE job.id = chosen.id
-RETURNING job.id, job.kind, job.due_at, CASE WHEN job.key <> ''
-    THEN hashtextextended(concat_ws(':', 'memoryhub_job', job.actor_id, job.kind, job.key), 0) END
+SELECT id, kind, due_at, lock FROM offered ORDER BY turn_at, id  -- an UPDATE returns rows in any order
 
 -- name: offer_one
 -- A job by id, with the lock of its key.
