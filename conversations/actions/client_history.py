@@ -43,7 +43,7 @@ greeting."""
 
 
 class Store(StrEnum):
-    """What is stored of the messages before a question that are not stored yet."""
+    """Select which unstored messages before a question are stored."""
 
     NEW = "new"
     """What follows the last known message; nothing of an unknown conversation, unless the client names it."""

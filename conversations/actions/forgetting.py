@@ -69,7 +69,7 @@ class _Preview(Exception):
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a deletion took, or would take, by kind; zero counts are left out. A job has no counts yet."""
+    """Hold the numbers of deleted rows by kind, without zeros; those of a preview, or none yet for a job."""
 
     session_id: UUID
     counts: dict[str, int]

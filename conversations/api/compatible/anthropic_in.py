@@ -1,4 +1,4 @@
-"""What Anthropic's Messages take, as a question's parts."""
+"""Validate requests in the form of Anthropic's Messages, and convert them to the parts of a question."""
 
 import json
 import re

@@ -60,7 +60,7 @@ MAX_NAMED: Final = 20
 
 
 class Mode(StrEnum):
-    """What a call does with memory: reads and stores, reads alone, or neither."""
+    """Select what a call does with memory: read and store, read alone, or neither."""
 
     FULL = "full"
     READ = "read"
