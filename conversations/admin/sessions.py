@@ -169,7 +169,7 @@ DELETED_LABELS: Final[Mapping[str, Any]] = {
     "messages": _("Messages"),
     "questions": _("Questions"),
     "receipts": _("Receipts"),
-    "summaries": _("Summaries, which are written again from what is left"),
+    "summaries": _("Summaries"),
     "memories": _("Memories that rest on these messages alone"),
     "memories_for_review": _("Memories with other sources, which wait for approval"),
     "entries": _("Entries of projects that rest on these messages alone"),
