@@ -78,19 +78,8 @@ def place_question(
     rows = _latest(actor, own.pk) if own else []
     known = _align(rows, history)
     shown = _with_ids(history, known)
-    by_place = dict(zip(places, shown, strict=True))
-    question = replace(
-        question,
-        session_id=session_id,
-        history=tuple(
-            (replace(each, client_message_id=by_place[place][0].client_message_id), by_place[place][1])
-            if place in by_place
-            else (replace(each, author=""), None)
-            for place, each in enumerate(talk.history)
-        ),
-        after=talk.after,
-        talk=asked,
-    )
+    question = _with_history(question, talk, dict(zip(places, shown, strict=True)))
+    question = replace(question, session_id=session_id, talk=asked)
     last = max(known, default=None)
     if last is None and rows:
         # The only question asked again is the same one, also behind a history of which nothing is stored.
@@ -110,6 +99,19 @@ def place_question(
         shown=frozenset(row.seq for row in seen),
         last_seq=rows[-1].seq if rows else 0,
     )
+
+
+def _with_history(
+    question: Question, talk: ClientTalk, placed: Mapping[int, tuple[NewMessage, UUID | None]]
+) -> Question:
+    """Return a question with the conversation as it is shown; `placed` are the messages of the session by places."""
+    history = tuple(
+        (replace(each, client_message_id=placed[place][0].client_message_id), placed[place][1])
+        if place in placed
+        else (replace(each, author=""), None)
+        for place, each in enumerate(talk.history)
+    )
+    return replace(question, history=history, after=talk.after)
 
 
 def _with_ids(history: Sequence[NewMessage], known: Mapping[int, Message]) -> list[tuple[NewMessage, UUID | None]]:
