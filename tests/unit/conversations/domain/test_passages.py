@@ -48,6 +48,12 @@ def test_text_without_a_sentence_keeps_its_beginning() -> None:
     assert passages("```\n" + "x = 1\n" * 50 + "```", {}, limit=9) == "```\nx = 1 …"
 
 
+def test_a_word_that_only_the_code_has_is_found_in_the_code() -> None:
+    text = f"{WALK}\n```\nstart()\nfetch_plates(7)\nstop()\n```\n"
+    assert "fetch_plates(7)" in passages(text, {"fetch_plates": 1.0}, limit=60)
+    assert "fetch_plates" not in passages(text, {"plum": 1.0, "fetch_plates": 1.0}, limit=60)
+
+
 def test_the_room_is_never_passed_by_more_than_the_marks_of_gaps() -> None:
     for longest in range(10, 200, 7):
         shown = passages(WALK, {"lake": 1.0, "home": 1.0}, limit=longest)
