@@ -79,26 +79,27 @@ def place_question(
     known = _align(rows, history)
     shown = _with_ids(history, known)
     question = _with_history(question, talk, dict(zip(places, shown, strict=True)))
-    question = replace(question, session_id=session_id, talk=asked)
-    last = max(known, default=None)
-    if last is None and rows:
-        # The only question asked again is the same one, also behind a history of which nothing is stored.
-        is_repeated = [_fingerprint(row) for row in rows if row.role == Role.USER] == [_fingerprint(asked)]
-        if not is_repeated and (history or not sends_whole_history):
-            return question  # the session's record counts
-    parent = shown[last][0].client_message_id or "" if last is not None else ""
-    is_stored = store == Store.ALL or (store == Store.NEW and (last is not None or name is not None))
-    before = [each for each, _key in shown[0 if last is None else last + 1 :]] if is_stored else []
-    parent = before[-1].client_message_id or "" if before else parent
+    question = replace(question, session_id=session_id, talk=replace(asked, merge=True))
+    if not known and rows and not _is_first_again(rows, asked) and (history or not sends_whole_history):
+        return question  # the session's record counts
+    last = max(known, default=-1)
+    is_stored = store == Store.ALL or (store == Store.NEW and (last >= 0 or name is not None))
+    before = [each for each, _key in shown[last + 1 :]] if is_stored else []
+    parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
     after = {_fingerprint(each) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]
     return replace(
         question,
         before=tuple(before),
-        client_message_id=_chained_id(parent, asked),
+        client_message_id=_chained_id(parents[-1] if parents else "", asked),
         shown=frozenset(row.seq for row in seen),
         last_seq=rows[-1].seq if rows else 0,
     )
+
+
+def _is_first_again(rows: Sequence[Message], asked: NewMessage) -> bool:
+    """Return whether a session's only question is asked again, also behind a history of which nothing is stored."""
+    return [_fingerprint(row) for row in rows if row.role == Role.USER] == [_fingerprint(asked)]
 
 
 def _with_history(
@@ -171,8 +172,11 @@ def _session_of(
     """
     named = uuid5(actor.pk, f"session:{name}") if name else None
     own = Session.objects.filter(actor=actor)
-    if named and (found := own.filter(Session.has_id([named, *_parse_id(name or "")])).first()):
+    ids = _parse_id(name or "")
+    if named and (found := own.filter(Session.has_id([named, *ids])).first()):
         return found.pk
+    if ids and not Session.objects.filter(pk__in=ids).exists():
+        named = ids[0]  # of a session that its client opens, such as an adapter after the first answer
     if known := session_of(history, _said(actor, history)):
         return cast("UUID", known)
     if named or not history:
@@ -202,9 +206,13 @@ def _said(actor: Actor, history: Sequence[NewMessage]) -> list[Said]:
 
 
 def _session_of_repeat(actor: Actor, question: Question, asked: NewMessage, now: datetime) -> UUID | None:
-    """Return the session in which the actor has just asked this and nothing else: a retry, or for another answer."""
+    """Return the session with this as its latest question: stored by an adapter, retried, or asked for another answer."""
     if asked.role != Role.USER:
         return None
+    recent = Message.objects.of([actor.pk]).filter(created_at__gt=now - REPEATED_WITHIN, client_message_id=None)
+    unanswered = recent.filter(role=Role.USER, content=asked.content, seq=F("session__message_count"))
+    if stored := unanswered.order_by("-created_at").first():
+        return stored.session_id
     is_distinct = len(asked.content) >= REPEATED_LENGTH
     turns = ChatTurn.objects.filter(actor=actor, session__channel=question.channel, question__seq=1)
     latest = turns.select_related("question").order_by("-created_at", "-id")[:MAX_TURNS]

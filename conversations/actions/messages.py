@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ from memoryhub.zones import local_time
 
 MAX_RESULTS = 100
 """Messages after a call among which its results are looked for."""
+
+MAX_MERGED: Final = 500
+"""Latest messages of a session among which one that may be there already is looked for."""
 
 
 class MessageIdReused(DomainError):
@@ -94,6 +97,7 @@ def add_messages(
     trust = policy.trust(channel=session.channel, source_is_trusted=is_trusted)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
+        batch = _merged(locked, batch, by)
         stored_repeats = _stored_repeats(locked, batch)
         _check_repeats(batch, stored_repeats)
         placement = place_batch(batch, known=frozenset(stored_repeats), last_seq=locked.message_count)
@@ -185,6 +189,41 @@ def _lock(session: Session) -> Session:
     if locked is None:  # erased concurrently
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
+
+
+def _merged(session: Session, batch: Sequence[NewMessage], by: Principal) -> Sequence[NewMessage]:
+    """Return a batch in which a message that the session has by another way in has the id of its row.
+
+    A program may keep its conversation with an adapter, which stores items as metadata, and ask through an endpoint,
+    which stores under its own id: the row gets what it lacks of both (SPEC B8). A question is the same only
+    as the session's last message; of other messages, the latest row counts. Inside the transaction with the lock.
+    """
+    if not any(message.merge for message in batch):
+        return batch
+    own = Message.objects.of([session.actor_id]).filter(session_id=session.pk, abandoned_at=None)
+    if not by.is_trusted:
+        own = own.filter(trust=Trust.UNTRUSTED)
+    rows = list(own.order_by("-seq")[:MAX_MERGED])
+    merged = list(batch)
+    for place, message in enumerate(batch):
+        row = next((row for row in rows if message.merge and _lacks(row, message, session.message_count)), None)
+        if row is None:
+            continue
+        row.client_message_id = row.client_message_id or message.client_message_id or str(row.pk)
+        row.metadata = {**row.metadata, **message.metadata}
+        row.blocks = row.blocks or message.blocks  # type: ignore[assignment]
+        row.save(update_fields=["client_message_id", "metadata", "blocks"])
+        merged[place] = replace(message, client_message_id=row.client_message_id)
+    return merged
+
+
+def _lacks(row: Message, message: NewMessage, last_seq: int) -> bool:
+    """Return whether a row is a message without the metadata that the message brings; a question brings an id."""
+    if (row.role, row.content) != (message.role, message.content):
+        return False
+    if message.metadata:
+        return not row.metadata.keys() & message.metadata.keys()
+    return row.client_message_id is None and row.seq == last_seq
 
 
 def _stored_repeats(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:

@@ -157,6 +157,12 @@ class MessageIn(StrictSerializer):
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
     created_at = SpokenAtField(required=False, allow_null=True, default=None)
     metadata = ObjectField(required=False, default=dict)
+    merge = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Where the session has a message of this role and text without this metadata, only the metadata is "
+        "added: for programs that store what an endpoint for chat programs may have stored.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         role = role_and_author(attrs["role"], "")[0]
@@ -183,6 +189,7 @@ class MessageIn(StrictSerializer):
             utc_offset_minutes=offset,
             client_message_id=values["client_message_id"],
             metadata=values["metadata"],
+            merge=values["merge"],
         )
 
 

@@ -2606,6 +2606,11 @@ export interface components {
             /** Format: date-time */
             created_at?: string | null;
             metadata?: unknown;
+            /**
+             * @description Where the session has a message of this role and text without this metadata, only the metadata is added: for programs that store what an endpoint for chat programs may have stored.
+             * @default false
+             */
+            merge?: boolean;
         };
         /** @description A message as it is stored; `content` is as it was sent. */
         MessageOut: {

@@ -215,6 +215,22 @@ def test_repeated_client_message_id_returns_the_first_row(client: APIClient) -> 
     assert elsewhere.status_code == 201, "an id counts within its session"
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_what_another_way_in_has_stored_gets_metadata(client: APIClient, is_trusted: bool) -> None:
+    session = opened(client)
+    first, _other = say(client, session, "yes", "no")
+    told = {"role": "user", "content": "yes", "merge": True, "metadata": {"kept": {"item": 1}}}
+    teller = client if is_trusted else client_with_key(is_trusted=False)
+    again = [teller.post(f"{API}/sessions/{session['id']}/messages", told) for _ in range(2)]
+    rows = [answer.json()["results"][0] for answer in again]
+    assert [row["metadata"] for row in rows] == [told["metadata"]] * 2
+    if is_trusted:
+        assert [answer.status_code for answer in again] == [200, 201]
+        assert ([row["seq"] for row in rows], rows[0]["id"]) == ([1, 3], first["id"]), "it is told a second time"
+    else:
+        assert [row["seq"] for row in rows] == [3, 4], "it does not change what a trusted key has stored"
+
+
 @pytest.mark.parametrize("changed", [{"content": "other"}, {"role": "assistant"}])
 def test_client_message_id_with_another_text_or_role_is_a_conflict(client: APIClient, changed: dict[str, str]) -> None:
     address = f"{API}/sessions/{opened(client)['id']}/messages"

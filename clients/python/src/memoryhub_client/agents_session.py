@@ -3,13 +3,17 @@
 Items are messages, so that what was said is summarised and remembered like other talk; each keeps the item itself as
 JSON, which is given back to the letter. Messages are never deleted one by one: what is popped or cleared is marked by a
 further message of the role `tool`, which enters no context.
+
+Where the model is asked through an endpoint of memoryhub as well, what that has stored gets the item as metadata.
 """
 
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -47,6 +51,11 @@ class MemoryhubSession(SessionABC):
         self._id = str(uuid5(NAMESPACE_URL, json.dumps([MARK, hub.agent_id, hub.user_id, session_id])))
         self._lock = threading.Lock()
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the header by which the endpoints for chat programs store in this session."""
+        return {"X-Session-Id": self._id}
+
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items, oldest first; with a limit the latest so many."""
         most = resolve_session_limit(limit, self.session_settings)
@@ -55,7 +64,8 @@ class MemoryhubSession(SessionABC):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items, in their order."""
-        await self._run(lambda: self._add([as_message(each) for each in items]))
+        now = time.time_ns() // 1_000
+        await self._run(lambda: self._add([as_message(item, now + place) for place, item in enumerate(items)]))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the latest item and return it; None where there is none."""
@@ -73,19 +83,19 @@ class MemoryhubSession(SessionABC):
         return await asyncio.to_thread(locked)
 
     def _items(self) -> list[tuple[int, TResponseInputItem]]:
-        """Return the items that were not removed, with their places."""
-        items: dict[int, TResponseInputItem] = {}
+        """Return the items that were not removed, in the order in which they were added, with their places."""
+        items: list[tuple[int, TResponseInputItem]] = []
         try:
             for message in self._hub.messages_list(self._id, limit=BATCH):
                 mark = (message.get("metadata") or {}).get(MARK, {})
                 if "item" in mark:
-                    items[message["seq"]] = json.loads(mark["item"])
+                    items.append((mark.get("at", message["seq"]), json.loads(mark["item"])))
                 if "removed" in mark:
                     first, last = mark["removed"]
-                    items = {seq: item for seq, item in items.items() if not first <= seq <= last}
+                    items = [(at, item) for at, item in items if not first <= at <= last]
         except NotFound:
             return []
-        return list(items.items())
+        return sorted(items, key=itemgetter(0))
 
     def _add(self, messages: Sequence[t.MessageIn]) -> None:
         left = iter(messages)
@@ -100,8 +110,8 @@ class MemoryhubSession(SessionABC):
         items = self._items()
         if not items:
             return None
-        seq, item = items[-1]
-        self._add([removal(seq, seq)])
+        at, item = items[-1]
+        self._add([removal(at, at)])
         return item
 
     def _clear(self) -> None:
@@ -114,13 +124,14 @@ def removal(first: int, last: int) -> t.MessageIn:
     return {"role": "tool", "content": "(removed)", "metadata": {MARK: {"removed": [first, last]}}}
 
 
-def as_message(item: TResponseInputItem) -> t.MessageIn:
-    """Return an item as a message: its text, if somebody said it, and the whole of it as JSON."""
+def as_message(item: TResponseInputItem, at: int) -> t.MessageIn:
+    """Return an item as a message: its text, if somebody said it, and the whole of it as JSON, with its place."""
     values: Any = item
     text = "\n".join(_texts(values.get("content"))).encode("utf-8", "replace").decode().replace("\0", "")
     role: Any = ROLES.get(values.get("role", ""), "tool") if text.strip() else "tool"
     content = text if role != "tool" else str(values.get("type") or "item")
-    return {"role": role, "content": content, "metadata": {MARK: {"item": json.dumps(item)}}}
+    metadata = {MARK: {"item": json.dumps(item), "at": at}}
+    return {"role": role, "content": content, "metadata": metadata, "merge": role != "tool"}
 
 
 def _texts(content: Any) -> Iterator[str]:

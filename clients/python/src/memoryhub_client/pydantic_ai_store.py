@@ -58,6 +58,10 @@ class MemoryhubConversationStore(ConversationStore):
         self._channel = channel
         self._logs: OrderedDict[str, Log] = OrderedDict()
 
+    def headers(self, conversation_id: str) -> dict[str, str]:
+        """Return the header by which the endpoints for chat programs store in a conversation's session."""
+        return {"X-Session-Id": self._session_id(conversation_id)}
+
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return a conversation's record; its entries, and those it shares with what it was forked from, are kept."""
         return await asyncio.to_thread(lambda: self._read_log(self._session_id(conversation_id)).record)
@@ -206,6 +210,7 @@ def as_message(entry: ConversationEntry) -> t.MessageIn:
         "role": role,
         "content": text if text.strip() else entry.message.kind,
         "metadata": {MARK: {"entry": ENTRIES.dump_json(entry).decode()}},
+        "merge": bool(text.strip()),
     }
 
 

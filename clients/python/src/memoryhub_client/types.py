@@ -826,6 +826,7 @@ class MessageIn(TypedDict, total=False):
     client_message_id: str | None
     created_at: str | None
     metadata: Any
+    merge: bool
 
 
 class Message(TypedDict):
@@ -883,6 +884,7 @@ class OneOrManyIn(Write, total=False):
     client_message_id: str | None
     created_at: str | None
     metadata: Any
+    merge: bool
     messages: list[MessageIn]
 
 
