@@ -206,7 +206,7 @@ def _said(actor: Actor, history: Sequence[NewMessage]) -> list[Said]:
 
 
 def _session_of_repeat(actor: Actor, question: Question, asked: NewMessage, now: datetime) -> UUID | None:
-    """Return the session with this as its latest question: stored by an adapter, retried, or asked for another answer."""
+    """Return the session with this as its latest question: of an adapter, a retry, or for another answer."""
     if asked.role != Role.USER:
         return None
     recent = Message.objects.of([actor.pk]).filter(created_at__gt=now - REPEATED_WITHIN, client_message_id=None)
