@@ -284,6 +284,22 @@ class MessageIndex(SearchIndexRow):
         return left + cls.objects.filter(~abandoned, is_abandoned=True).update(is_abandoned=False)
 
 
+class DeletedMessage(ActorRow):
+    """The digest of a message that a person deleted, without its text, by which it is not stored again (SPEC C7).
+
+    `session_id` is the id by which clients know the session, which may be deleted as well.
+    """
+
+    session_id = models.UUIDField()
+    digest = models.BinaryField(max_length=32)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(name="deleted_message_once", fields=["actor", "session_id", "digest"])]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class ReceiptQuerySet(models.QuerySet["Receipt"]):
     def about(self, actor_id: UUID, source_id: UUID) -> "ReceiptQuerySet":
         return self.filter(actor_id=actor_id, source_ids__contains=[source_id])

@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 
 from django.db.models import F
 
+from conversations.actions.deleted import deleted_from
 from conversations.actions.questions import Question
 from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_tags
 from conversations.domain.content import calls_in, results_in
@@ -85,6 +86,9 @@ def place_question(
     last = max(known, default=-1)
     is_stored = store == Store.ALL or (store == Store.NEW and (last >= 0 or name is not None))
     before = [each for each, _key in shown[last + 1 :]] if is_stored else []
+    if before and (key := own.public_id if own else session_id):
+        is_deleted = deleted_from(actor.pk, [key])
+        before = [each for each in before if not is_deleted(key, each.role, each.content)]
     parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
     after = {_fingerprint(each) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]

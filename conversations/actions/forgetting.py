@@ -18,6 +18,7 @@ from django.db.models import F, Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.deleted import note_deleted
 from conversations.actions.receipts import forget_sources
 from conversations.domain.messages import SPOKEN_ROLES
 from conversations.models import ChatTurn, Message, MessageQuerySet, Receipt, Session
@@ -44,10 +45,14 @@ class Forgotten:
     first_seq: int
     is_whole: bool
     rewrites: bool
-    texts: frozenset[str] = field(repr=False)
+    said: frozenset[tuple[str, str]] = field(repr=False)
     by: Principal
     reason: str
     now: datetime
+
+    @property
+    def texts(self) -> frozenset[str]:
+        return frozenset(text for _role, text in self.said)
 
     @cached_property
     def actor(self) -> Actor:
@@ -158,6 +163,7 @@ def _forget(
     for delete in DERIVED:
         counts.update(delete(forgotten))
     counts.update(_forget_asked(forgotten))
+    note_deleted(locked, forgotten.said)
     forget_sources(sorted(forgotten.message_ids))
     about = [*forgotten.message_ids, *([locked.pk, locked.public_id] if is_whole else [])]
     counts["answers"] = forget_answers(actor=forgotten.actor, row_ids=about)
@@ -206,7 +212,7 @@ def _forgotten(
     reason: str,
     now: datetime,
 ) -> Forgotten:
-    found = list(rows.order_by("seq").values_list("pk", "seq", "content"))
+    found = list(rows.order_by("seq").values_list("pk", "seq", "role", "content"))
     if not found and not is_whole:
         raise UnknownRow(_("This session has no such messages."))
     return Forgotten(
@@ -215,7 +221,7 @@ def _forgotten(
         first_seq=found[0][1] if found else 1,
         is_whole=is_whole,
         rewrites=rewrites,
-        texts=frozenset(content for _pk, _seq, content in found),
+        said=frozenset((role, content) for *_place, role, content in found),
         by=by,
         reason=reason,
         now=now,

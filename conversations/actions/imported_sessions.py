@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
+from conversations.actions.deleted import deleted_from
 from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
 from conversations.actions.receipts import forget_sources
 from conversations.domain.messages import NewMessage, Numbered, Role
@@ -51,12 +52,28 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
             conversation = conversations.setdefault(key, _Conversation(located, session))
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)
+    _leave_out_deleted(actor, conversations, context)
     new_keys = conversations.keys() - _extend_known(actor, conversations, context)
     try:
         with transaction.atomic():
             _insert(actor, {key: conversations[key] for key in conversations if key in new_keys}, context)
     except IntegrityError:  # a concurrent import of the same file inserted it first
         _extend_known(actor, conversations, context)
+
+
+def _leave_out_deleted(actor: Actor, conversations: dict[UUID, _Conversation], context: ImportContext) -> None:
+    """Take out what a person has deleted here, and sessions of which nothing else is left."""
+    is_deleted = deleted_from(actor.pk, conversations)
+    for key, conversation in [*conversations.items()]:
+        messages = conversation.messages
+        kept = {number: each for number, each in messages.items() if not is_deleted(key, each.role, each.text)}
+        if len(kept) == len(messages):
+            continue
+        context.report.known[MESSAGES] += len(messages) - len(kept)
+        conversation.messages = kept
+        if not kept:
+            context.add_known(conversation.located)
+            del conversations[key]
 
 
 def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:

@@ -119,7 +119,7 @@ def show_branch(
     """Abandon the messages after the last that the client shows, and restore abandoned ones that it shows (ADR 51).
 
     `shown` are their `seq`; `new` was just stored after them. Messages between two shown ones are left as they are: a
-    client may omit the middle of a conversation. So are those after `last_seq`: another request stored them meanwhile.
+    client may omit the middle of a conversation. So are those after `last_seq`: another request stored them since.
     An untrusted key changes no trusted message (SPEC M10). Inside the transaction that has locked the session.
     """
     current = shown | {message.seq for message in new}
@@ -195,7 +195,7 @@ def _merged(session: Session, batch: Sequence[NewMessage], by: Principal) -> Seq
     """Return a batch in which a message that the session has by another way in has the id of its row.
 
     A program may keep its conversation with an adapter, which stores items as metadata, and ask through an endpoint,
-    which stores under its own id: the row gets what it lacks of both (SPEC B8). A question is the same only
+    which stores under its own id: the row gets what it lacks (SPEC B8). A question is the same only
     as the session's last message; of other messages, the latest row counts. Inside the transaction with the lock.
     """
     if not any(message.merge for message in batch):
@@ -211,7 +211,7 @@ def _merged(session: Session, batch: Sequence[NewMessage], by: Principal) -> Seq
             continue
         row.client_message_id = row.client_message_id or message.client_message_id or str(row.pk)
         row.metadata = {**row.metadata, **message.metadata}
-        row.blocks = row.blocks or message.blocks  # type: ignore[assignment]
+        row.blocks = row.blocks or message.blocks
         row.save(update_fields=["client_message_id", "metadata", "blocks"])
         merged[place] = replace(message, client_message_id=row.client_message_id)
     return merged

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.deleted import without_deleted
 from conversations.actions.forgetting import forget_messages, forget_session
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session, session_stats, update_session, users_of
@@ -151,13 +152,15 @@ class Messages(ApiView):
 
     @operation("messages_create", Scope.WRITE, request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut})
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
+        """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row.
+
+        One that was deleted is left out.
+        """
         session = self.owned(Session, session_id)
         is_batch = isinstance(request.data, dict) and "messages" in request.data
         values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
-        added = add_messages(
-            session=session, batch=[MessageIn.message(value) for value in values], by=self.principal, now=self.now
-        )
+        batch = without_deleted(session, [MessageIn.message(value) for value in values])
+        added = add_messages(session=session, batch=batch, by=self.principal, now=self.now)
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)
 

@@ -126,6 +126,9 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     )
     forgotten = made(client.post(f"{API}/memories", {**names, "content": f"{mark} said something silly"}))
     client.delete(f"{API}/memories/{forgotten['id']}")
+    unsaid = made(client.post(f"{API}/sessions", names))["id"]
+    made(client.post(f"{API}/sessions/{unsaid}/messages", {"role": "user", "content": f"{mark} better not said"}))
+    made(client.delete(f"{API}/sessions/{unsaid}"))
     for same in (f"{mark} rides a red bicycle", f"{mark} rides the red bicycle"):
         made(client.post(f"{API}/memories", {**names, "content": same}))
     bulk = made(client.post(f"{API}/memories/bulk", {**names, "verb": "pin", "tag": [f"{mark} tag"]}), 202)["batch"]

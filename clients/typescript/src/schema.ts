@@ -1281,7 +1281,11 @@ export interface paths {
         /** @description List a session's messages in the order of `seq`. */
         get: operations["messages_list"];
         put?: never;
-        /** @description Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row. */
+        /**
+         * @description Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row.
+         *
+         *     One that was deleted is left out.
+         */
         post: operations["messages_create"];
         delete?: never;
         options?: never;

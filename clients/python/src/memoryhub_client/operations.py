@@ -490,7 +490,9 @@ class Operations:
 
     @operation
     def messages_create(self, session_id: str, **fields: Unpack[t.OneOrManyIn]) -> Call[t.Messages]:
-        """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
+        """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row.
+
+        One that was deleted is left out."""
         return Call("POST", path("sessions", session_id, "messages"), body=fields)
 
     @operation
