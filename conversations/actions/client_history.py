@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final, cast
 from uuid import UUID, uuid5
 
@@ -33,6 +34,9 @@ MAX_ALIKE: Final = 200
 
 MAX_COMPARED: Final = 500
 """Latest messages of a session among which those that the client shows are looked for."""
+
+MAX_RUN: Final = 8
+"""Messages in a row that are compared where several have the same text."""
 
 MAX_TURNS: Final = 20
 """Latest questions of a user among which a repeat is looked for."""
@@ -132,33 +136,36 @@ def _with_ids(history: Sequence[NewMessage], known: Mapping[int, Message]) -> li
 def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:
     """Return the stored messages of a history by their places in it; both in the same order.
 
-    Of messages with equal text, the earliest is meant where the client shows the conversation from its beginning,
-    else the latest: it shows the end. An answer that a later question overtook is stored after that question, and
-    shown before it: what is not found in order is looked for among the rest.
+    Of messages with equal text, the one with the same neighbours is meant; then the earliest, where the client
+    shows the conversation from its beginning, else the latest: it shows the end. An answer that a later question
+    overtook is stored after that question, and shown before it: what is not found in order is looked for in the rest.
     """
     if not history:
         return {}
     begins = _chained_id("", history[0]) in {row.client_message_id for row in rows}
     stored = list(rows if begins else reversed(rows))
     fingerprints: list[str | None] = [_fingerprint(row) for row in stored]
+    places = list(range(len(history)) if begins else reversed(range(len(history))))
+    shown = [_fingerprint(history[place]) for place in places]
     known: dict[int, Message] = {}
     start = 0
-    for index in range(len(history)) if begins else reversed(range(len(history))):
-        fingerprint = _fingerprint(history[index])
-        if (match := _index(fingerprints, fingerprint, start)) is not None:
+    for number, place in enumerate(places):
+        if (match := _match(fingerprints, shown[number : number + MAX_RUN], start)) is not None:
             start = match + 1
         else:
-            match = _index(fingerprints, fingerprint, 0)
+            match = _match(fingerprints, shown[number : number + MAX_RUN], 0)
         if match is not None:
-            known[index], fingerprints[match] = stored[match], None
+            known[place], fingerprints[match] = stored[match], None
     return known
 
 
-def _index(values: Sequence[object], value: object, start: int) -> int | None:
-    try:
-        return values.index(value, start)
-    except ValueError:
-        return None
+def _match(stored: Sequence[str | None], shown: Sequence[str], start: int) -> int | None:
+    """Return the index of the stored message, from `start`, that begins the longest run of the shown ones."""
+    found = [index for index in range(start, len(stored)) if stored[index] == shown[0]]
+    if len(found) < 2:
+        return found[0] if found else None
+    runs = {index: zip(stored[index : index + len(shown)], shown, strict=False) for index in found}
+    return max(found, key=lambda index: (len([*takewhile(lambda pair: pair[0] == pair[1], runs[index])]), -index))
 
 
 def _session_of(

@@ -15,6 +15,9 @@ EXAMPLE_NAMES: Final = frozenset({"example_user", "example_assistant"})
 OPENING_LENGTH: Final = 120
 """Characters at the start of a message by which it is looked for: answers may come back cut."""
 
+MAX_TASK_LENGTH: Final = 1_000
+"""Characters among which the beginning of a program's question is looked for; policies have at most 255."""
+
 WHITE_SPACE: Final = " \n\r\t"
 QUESTIONS_COMPARED: Final = 3
 """Of the latest in a conversation; fewer would take another that began alike for it."""
@@ -54,6 +57,12 @@ def talk_of(messages: Sequence[NewMessage], tags: Iterable[str]) -> ClientTalk |
 def _is_note(message: NewMessage, tags: Iterable[str]) -> bool:
     is_text_only = message.blocks is None or all(map(is_text, message.blocks))
     return message.role == Role.USER and is_text_only and not _without_tags(message.content, tags)
+
+
+def is_task(message: NewMessage, openings: Iterable[str]) -> bool:
+    """Return whether a question begins as a program's, whatever the white space between its words."""
+    start = " ".join(message.content[:MAX_TASK_LENGTH].split())
+    return message.role == Role.USER and any(start.startswith(opening) for opening in openings)
 
 
 def without_tags(message: NewMessage, tags: Iterable[str]) -> NewMessage:

@@ -217,6 +217,13 @@ class ChatPolicy(Policy):
         "additional_data", "environment_context", "environment_details", "system-reminder", "system_reminder",
         "user_instructions", "workspace_info",
     )  # fmt: skip
+    task_openings: tuple[str, ...] = (
+        "### Task:",  # Open WebUI: titles, tags, suggested questions
+        "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
+        "Summarize this session for continuation.",  # Cline
+        "Summarize the conversation so far, as described in the prompt instructions.",  # Cline, Roo Code
+        "<role> Context Extraction Assistant </role>",  # LangChain's summaries of conversations
+    )
 
     TITLE = _("Chat")
     CHECKS = {
@@ -237,6 +244,13 @@ class ChatPolicy(Policy):
             _(
                 "what a program wraps in these tags inside a user's message is shown to the model, but not stored "
                 "(only where the program keeps the conversation)"
+            ),
+        ),
+        "task_openings": words().described(
+            _("Tasks of programs"),
+            _(
+                "a question that begins like this is a program's, such as a title or a summary of its conversation: it "
+                "is answered by the model alone, and not stored (only where the program keeps the conversation)"
             ),
         ),
     }

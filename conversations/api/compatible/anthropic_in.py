@@ -85,8 +85,11 @@ class CountIn(serializers.Serializer):
             data = {**data, "tools": [_tool(each) for each in data["tools"]]}
         values: dict[str, Any] = super().to_internal_value(data)
         values["raw_tools"] = values["tools"] or []
-        values["instructions"] = _system(data.get("system"))
-        return values
+        said = [message for message in values["messages"] if message.role != Role.SYSTEM]
+        # Claude Code sends instructions as messages, too.
+        between = [message.content for message in values["messages"] if message.role == Role.SYSTEM]
+        instructions = "\n\n".join(filter(None, [_system(data.get("system")), *between]))
+        return {**values, "messages": said, "instructions": instructions}
 
 
 def _tool(tool: Any) -> Any:

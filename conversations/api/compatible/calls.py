@@ -20,7 +20,7 @@ from conversations.actions.context import with_instructions
 from conversations.actions.questions import Question
 from conversations.actions.unstored_chat import answer_unstored, stream_unstored
 from conversations.api.chat import ChatView, problem_of, turn_as_json, with_keep_alive
-from conversations.domain.client_talk import ClientTalk, talk_of
+from conversations.domain.client_talk import ClientTalk, is_task, talk_of
 from conversations.domain.messages import NewMessage, Role
 from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn
@@ -176,11 +176,12 @@ class ClientCallView(ChatView):
         """Return a call as a question with its actor, and whether it is to be stored."""
         self.check_model(creates=True)
         actor = self.writing({"agent_id": call.model, "user_id": self._user(call.user)})
-        talk = talk_of(call.messages, effective_policy(ChatPolicy, actor.agent, actor).unstored_tags)
+        policy = effective_policy(ChatPolicy, actor.agent, actor)
+        talk = talk_of(call.messages, policy.unstored_tags)
         question = self._question(call, talk, key)
         name, mode = self._session(call.session), self._choice(MODE_HEADER, Mode, Mode.FULL)
         store = self._choice(STORE_HEADER, Store, Store.NEW)
-        if self._header((TASK_HEADER,)):
+        if self._header((TASK_HEADER,)) or (talk and is_task(talk.asked, policy.task_openings)):
             return replace(question, with_memory=False), actor, False
         if (name or "").startswith(TEMPORARY) or mode == Mode.OFF or talk is None:
             instructions = with_instructions(actor.agent.system_prompt, question.instructions)

@@ -2,7 +2,9 @@
 
 Recorded with Aider 0.86.1 (its prompts shortened), OpenAI Agents 0.24.0 (a handoff, by both interfaces), LangGraph
 1.2.24 (an agent with a tool and a response format), langchain-openai 1.7.4 (few-shot), LiteLLM 1.110.2, pydantic-ai
-2.68.0 (a tool) and Vercel's AI SDK (no tool, an image alone, a tool).
+2.68.0 (a tool), Vercel's AI SDK (no tool, an image alone, a tool), Cline 3.0.65 (a run that is summarised half-way; its
+prompts and the file shortened), LangChain 1.5.2 (its agent's summaries), DSPy 3.4.1 (few-shot), LlamaIndex 0.14.25 (a
+chat engine) and Claude Code 2.1.197 (its prompts shortened).
 """
 
 import json
@@ -23,6 +25,11 @@ CODE = [f"What does function_{number * 20:03d} return, asked as question number 
 MOODS = [f"My train was late again, number {number}." for number in range(5)]
 VISITS = [f"My sister visits me on day {number}." for number in range(5)]
 
+FORM = (
+    "\n\nRespond with the corresponding output fields, starting with the field `[[ ## mood ## ]]`, and then ending with "
+    "the marker for `[[ ## completed ## ]]`."
+)
+
 PROGRAMS = {
     "aider": (1, CODE),
     "agents_chat": (1, ["Which flight to Lisbon is cheapest?", "And which one back on Sunday?"]),
@@ -34,6 +41,11 @@ PROGRAMS = {
         ["My tea is gyokuro, from a farm in Uji.", *(f"And what goes well with it, idea {n}?" for n in range(3))],
     ),
     "pydantic": (1, ["What is gyokuro, in one sentence?", "And how is it brewed best?"]),
+    "cline": (1, ["Read the whole log big.txt and tell how many workers there are."]),
+    "summarizing": (1, [f"My tea number {n} is from the farm number {n} in Uji." for n in range(6)]),
+    "dspy": (3, [f"[[ ## text ## ]]\n{mood}{FORM}" for mood in MOODS[:3]]),
+    "llamaindex": (1, ["My tea is gyokuro, from a farm in Uji.", "Which tea do I like?", "And where is it from?"]),
+    "claude": (1, ["What is in this repository, in short?"]),
     "vercel": (3, ["Which tea grows in Uji?", "", "Search for the tea of Uji."]),
 }
 """Sessions and questions of each program."""
@@ -64,12 +76,18 @@ def test_a_programs_conversation_is_read_whole_and_stored_once(llm: LLMServer, d
         assert "X-Memoryhub-Trimmed-Messages" not in response.headers
         shown = texts_in(request["body"].get("messages") or request["body"].get("input"))
         assert _without(texts_in(llm.asked[-1].messages), shown) == shown
+        said_by_system = [each for each in request["body"].get("messages", []) if each["role"] == "system"]
+        assert all(text in str(llm.asked[-1].system) for each in said_by_system for text in _texts_of(each["content"]))
     sessions, questions = PROGRAMS[program]
     assert Session.objects.count() == sessions
     rows = Message.objects.order_by("created_at", "seq")
     said = [row.content.strip().removesuffix("\n\nReply in English.") for row in rows.filter(role="user")]
     assert said == questions
     assert not rows.exclude(abandoned_at=None).exists()
+
+
+def _texts_of(content: Any) -> list[str]:
+    return [content] if isinstance(content, str) else [block["text"] for block in content]
 
 
 def _without(read: list[str], shown: list[str]) -> list[str]:

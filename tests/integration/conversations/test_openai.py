@@ -626,6 +626,18 @@ def test_a_task_of_the_program_is_answered_and_nothing_of_it_is_stored(
     assert LedgerEntry.objects.filter(operation="chat").count() == 2, "it is paid for all the same"
 
 
+@pytest.mark.parametrize(
+    "opening", ["### Task:\nGenerate a title.", "<role>\nContext Extraction Assistant\n</role>\n\n…"]
+)
+def test_a_task_of_a_known_program_is_not_stored_without_the_header(
+    opening: str, sdk: openai.OpenAI, llm: LLMServer
+) -> None:
+    assert Talk(sdk).say(opening).memoryhub["session_id"] is None
+    assert [each["content"] for each in llm.asked[-1].messages] == [opening] and not Session.objects.exists()
+    client_with_key().patch(f"{API}/agents/kana", {"policy": {"task_openings": []}})
+    assert Talk(sdk).say(opening).memoryhub["session_id"] is not None
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_temporary_conversation_is_answered_without_memory_and_stored_nowhere(
     stream: bool, sdk: openai.OpenAI, llm: LLMServer
