@@ -8,9 +8,9 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import imported_sessions
-        from conversations.admin import playground, sessions
+        from conversations.admin import playground, retention, sessions
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
-        from memoryhub.admin import dashboard
+        from memoryhub.admin import agents, dashboard
         from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedSession
@@ -20,5 +20,6 @@ class ConversationsConfig(AppConfig):
         UNDOERS[imported_sessions.SESSION_KIND] = imported_sessions.undo_sessions
         PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(sessions.session_panel)
+        agents.NOTES.append(retention.retention_note)
         FILE_SOURCES.append(playground.cached_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

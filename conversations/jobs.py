@@ -1,4 +1,4 @@
-"""Background jobs of conversations: end idle sessions, delete long sessions and old receipts."""
+"""Background jobs of conversations: end idle sessions; delete long sessions, and what is past its retention."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -7,7 +7,9 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
+from conversations.actions import retention
 from conversations.actions.forgetting import forget_by_job
+from conversations.actions.retention import actors_with_retention
 from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
 from conversations.models import Receipt, Session
@@ -55,3 +57,11 @@ def forget_old_receipts(job: JobContext) -> None:
         with job.step(done=done):
             Receipt.objects.filter(pk__in=keys).delete()
         done += len(keys)
+
+
+@job("apply_retention", deadline_seconds=3 * 3600, at_once=1, daily_at="03:15")
+def apply_retention(job: JobContext) -> None:
+    """Delete what the policies of agents and users do not keep (SPEC C8)."""
+    now, by = timezone.now(), job_principal(job)
+    for actor in actors_with_retention():
+        retention.apply_retention(actor, job=job, by=by, now=now)

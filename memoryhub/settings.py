@@ -333,6 +333,7 @@ POLICIES = [
     "memoryhub.llm.usage.caps.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
+    "conversations.domain.policy.RetentionPolicy",
     "conversations.domain.policy.ChatPolicy",
     "summaries.domain.policy.SummaryPolicy",
     "summaries.domain.policy.ProjectPolicy",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -37,7 +37,8 @@ from memoryhub.tenancy.policy import Trust
 class Forgotten:
     """Messages of one session that are about to be deleted; `is_whole`: with the session itself.
 
-    With `rewrites` the session's summary is written again from what is left.
+    With `rewrites` the session's summary is written again from what is left. With `keeps_drawn` memories, summaries and
+    entries of projects stay, without the messages as sources.
     """
 
     session: Session
@@ -45,6 +46,7 @@ class Forgotten:
     first_seq: int
     is_whole: bool
     rewrites: bool
+    keeps_drawn: bool
     said: frozenset[tuple[str, str]] = field(repr=False)
     by: Principal
     reason: str
@@ -105,22 +107,35 @@ def forget_session(
 
 
 def forget_by_job(job: JobContext, *, now: datetime) -> None:
-    """Delete a long session from its end, a part in each step, and at last the session."""
+    """Delete a long session."""
     by = caller_of(job) or background(job.kind, job.id)
     rows = Session.objects.select_related("actor__agent").filter(
         actor_id__in=[job.actor_id], pk=job.payload["session_id"]
     )
-    session = rows.first()
-    if session is None:
-        return
-    messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk).order_by("-seq")
-    total = session.message_count
-    while first := messages.values_list("seq", flat=True)[STEP_MESSAGES - 1 : STEP_MESSAGES].first():
+    if session := rows.first():
+        forget_in_steps(session=session, chosen=None, job=job, by=by, now=now)
+
+
+def forget_in_steps(
+    *,
+    session: Session,
+    chosen: Q | None,
+    keeps_drawn: bool = False,
+    job: JobContext,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> None:
+    """Delete the chosen messages of a session from its end, a part in each step; None: all, and at last the session."""
+    given: Any = {"session": session, "keeps_drawn": keeps_drawn, "by": by, "reason": reason, "now": now}
+    messages = Message.objects.of([session.actor_id]).filter(chosen or Q(), session_id=session.pk).order_by("-seq")
+    total, seqs = session.message_count, messages.values_list("seq", flat=True)
+    while (first := seqs[STEP_MESSAGES - 1 : STEP_MESSAGES].first()) is not None:
         with job.step(done=total - first + 1, total=total):
-            chosen = Q(seq__gte=first)
-            forget_messages(session=session, chosen=chosen, rewrites=False, by=by, now=now)
-    with job.step(done=total, total=total):
-        forget_messages(session=session, chosen=None, by=by, now=now)
+            forget_messages(chosen=(chosen or Q()) & Q(seq__gte=first), rewrites=False, **given)
+    if chosen is None or seqs.exists():
+        with job.step(done=total, total=total):
+            forget_messages(chosen=chosen, **given)
 
 
 def forget_messages(
@@ -129,20 +144,21 @@ def forget_messages(
     chosen: Q | None,
     dry_run: bool = False,
     rewrites: bool = True,
+    keeps_drawn: bool = False,
     by: Principal,
     reason: str = "",
     now: datetime,
 ) -> Deletion:
     """Delete the chosen messages of a session with what rests on them; None: all, and the session.
 
-    The numbers of other messages do not change. With `rewrites` the summary is written again. `dry_run` does the same
+    The numbers of other messages do not change. `rewrites` and `keeps_drawn`: see `Forgotten`. `dry_run` does the same
     and rolls it back, so that its counts are those of the deletion. Raises UnknownRow for a session or a choice without
     messages, Forbidden for an untrusted key.
     """
     counts: Counter[str] = Counter()
     try:
         with transaction.atomic():
-            counts.update(_forget(session, chosen, rewrites, by, reason, now))
+            counts.update(_forget(session, chosen, rewrites, keeps_drawn, by, reason, now))
             if dry_run:
                 raise _Preview
     except _Preview:
@@ -151,13 +167,20 @@ def forget_messages(
 
 
 def _forget(
-    session: Session, chosen: Q | None, rewrites: bool, by: Principal, reason: str, now: datetime
+    session: Session, chosen: Q | None, rewrites: bool, keeps_drawn: bool, by: Principal, reason: str, now: datetime
 ) -> Counter[str]:
     locked, is_whole = _lock(session), chosen is None
     rows = Message.objects.of([locked.actor_id]).filter(chosen or Q(), session_id=locked.pk)
     _check_trust(by)
     forgotten = _forgotten(
-        locked, rows, is_whole=is_whole, rewrites=rewrites and not is_whole, by=by, reason=reason, now=now
+        locked,
+        rows,
+        is_whole=is_whole,
+        rewrites=rewrites and not is_whole and not keeps_drawn,
+        keeps_drawn=keeps_drawn,
+        by=by,
+        reason=reason,
+        now=now,
     )
     counts: Counter[str] = Counter()
     for delete in DERIVED:
@@ -208,6 +231,7 @@ def _forgotten(
     *,
     is_whole: bool,
     rewrites: bool,
+    keeps_drawn: bool,
     by: Principal,
     reason: str,
     now: datetime,
@@ -221,6 +245,7 @@ def _forgotten(
         first_seq=found[0][1] if found else 1,
         is_whole=is_whole,
         rewrites=rewrites,
+        keeps_drawn=keeps_drawn,
         said=frozenset((role, content) for *_place, role, content in found),
         by=by,
         reason=reason,

@@ -192,6 +192,9 @@ class ContextPolicy(Policy):
         return int(self.max_tokens * self.token_safety_margin)
 
 
+MAX_DAYS: Final = 36_500
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionPolicy(Policy):
     """Idle time after which a session counts as ended (SPEC C5)."""
@@ -203,6 +206,37 @@ class SessionPolicy(Policy):
         "session_idle_minutes": whole(1, 43_200).described(
             _("Idle time"), _("after this time without a message a session is ended automatically"), _("minutes")
         )
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionPolicy(Policy):
+    """Days after which what was said is deleted (SPEC C8); 0: it is kept."""
+
+    message_retention_days: int = 0
+    session_retention_days: int = 0
+    receipt_retention_days: int = 0
+    retention_takes_memories: bool = False
+
+    TITLE = _("Retention")
+    CHECKS = {
+        "message_retention_days": whole(0, MAX_DAYS).described(
+            _("Messages"), _("messages are deleted after this time, by their own dates; 0: they are kept"), _("days")
+        ),
+        "session_retention_days": whole(0, MAX_DAYS).described(
+            _("Sessions"),
+            _("a session is deleted with its summary this long after its last message; 0: it is kept"),
+            _("days"),
+        ),
+        "receipt_retention_days": whole(0, MAX_DAYS).described(
+            _("Receipts"),
+            _("receipts of contexts are deleted after this time; 0: after that of the whole server"),
+            _("days"),
+        ),
+        "retention_takes_memories": switch().described(
+            _("With memories"),
+            _("whether memories, summaries and project entries that rest on these messages alone are deleted as well"),
+        ),
     }
 
 

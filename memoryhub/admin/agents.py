@@ -1,12 +1,13 @@
 """Screens of agents and actors: settings, policies and their overrides; where their rows are, and a user's erasure."""
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
@@ -97,6 +98,14 @@ class AgentForm(PolicyForm):
         return values
 
 
+NOTES: list[Callable[[QuerySet[Actor]], str]] = []
+"""Functions that return a note about an agent's users, or about one, for their page; "" for none."""
+
+
+def notes_of(actors: QuerySet[Actor]) -> list[str]:
+    return [text for note in NOTES if (text := note(actors))]
+
+
 def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
     """Return title, model and address of the lists that can be narrowed to a user, of those the person may see."""
     screens = screens_by_name()
@@ -145,7 +154,8 @@ class AgentAdmin(ActionAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         users = f"{address_of('memoryhub_actor')}?{urlencode({'agent__agent_id__exact': row.pk})}"
-        return {"row_links": [{"title": _("Actors"), "link": users}, *row_links(request, row.pk)]}
+        links = [{"title": _("Actors"), "link": users}, *row_links(request, row.pk)]
+        return {"row_links": links, "notes": notes_of(Actor.objects.filter(agent_id=row.pk))}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
         by, now, values = principal(request), clock(), form.values()
@@ -208,6 +218,7 @@ class ActorAdmin(ActionAdmin):
     def context_of(self, request: HttpRequest, row: Actor) -> dict[str, Any]:
         return {
             "row_links": row_links(request, row.agent_id, row.user_id) if row.user_id else [],
+            "notes": notes_of(Actor.objects.filter(pk=row.pk)),
             "may_erase": bool(row.user_id) and self._may_erase(request),
         }
 

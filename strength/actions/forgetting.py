@@ -55,11 +55,14 @@ def forget_memories(forgotten: Forgotten) -> Counter[str]:
     Takes no lock of the sleep: the caller holds the actor exclusively, and a sleep that waited for that while it holds
     its own lock would never end.
     """
+    sources = MemorySource.objects.filter(actor_id=forgotten.actor.pk)
+    lost = sources.filter(message_id__in=forgotten.message_ids)
+    if forgotten.keeps_drawn:
+        lost.delete()
+        return Counter()
     # Deleting one's own words reaches what other agents read as well.
     by = replace(forgotten.by, agent_ids=None)
     summarised = _forget_summary_memory(forgotten, by)
-    sources = MemorySource.objects.filter(actor_id=forgotten.actor.pk)
-    lost = sources.filter(message_id__in=forgotten.message_ids)
     resting = set(lost.values_list("memory_id", flat=True))
     others = sources.filter(memory_id__in=resting).exclude(message_id__in=forgotten.message_ids)
     kept = set(others.values_list("memory_id", flat=True))

@@ -22,6 +22,9 @@ from summaries.models import Document, DocumentEntry, DocumentVersion, Project, 
 
 def forget_written(forgotten: Forgotten) -> Counter[str]:
     """Delete or change what was written from deleted messages; return counts."""
+    if forgotten.keeps_drawn:
+        _drop_sources(forgotten)
+        return (_forget_summary(forgotten) if forgotten.is_whole else Counter()) + _forget_decisions(forgotten)
     return _forget_summary(forgotten) + _forget_entries(forgotten) + _forget_decisions(forgotten)
 
 
@@ -46,21 +49,30 @@ def _forget_summary(forgotten: Forgotten) -> Counter[str]:
     return Counter(summaries=len(keys))
 
 
-def _forget_entries(forgotten: Forgotten) -> Counter[str]:
-    """Delete entries that rest on deleted messages alone from all documents; others wait for approval."""
+def _entries_of(forgotten: Forgotten) -> tuple[list[DocumentEntry], list[DocumentEntry]]:
+    """Return the entries that lose a source, those with others and those without; both without the deleted ones."""
     deleted = {str(key) for key in forgotten.message_ids}
     entries = DocumentEntry.objects.filter(actor_id=forgotten.actor.pk).select_related("document")
-    rows = list(entries.filter(source__message_ids__has_any_keys=sorted(deleted)))
-    gone: list[DocumentEntry] = []
-    waiting = 0
-    for entry in rows:
+    kept: list[DocumentEntry] = []
+    alone: list[DocumentEntry] = []
+    for entry in entries.filter(source__message_ids__has_any_keys=sorted(deleted)):
         entry.source["message_ids"] = [key for key in entry.source["message_ids"] if key not in deleted]
-        if entry.source["message_ids"]:
-            waiting += entry.trust == Trust.TRUSTED
-            entry.trust = Trust.UNTRUSTED
-            entry.save(update_fields=["source", "trust"])
-        else:
-            gone.append(entry)
+        (kept if entry.source["message_ids"] else alone).append(entry)
+    return kept, alone
+
+
+def _drop_sources(forgotten: Forgotten) -> None:
+    for entry in [each for entries in _entries_of(forgotten) for each in entries]:
+        entry.save(update_fields=["source"])
+
+
+def _forget_entries(forgotten: Forgotten) -> Counter[str]:
+    """Delete entries that rest on deleted messages alone from all documents; others wait for approval."""
+    kept, gone = _entries_of(forgotten)
+    waiting = sum(entry.trust == Trust.TRUSTED for entry in kept)
+    for entry in kept:
+        entry.trust = Trust.UNTRUSTED
+        entry.save(update_fields=["source", "trust"])
     documents = {entry.document_id: entry.document for entry in gone}
     digests = {bytes(entry.text_digest) for entry in gone}
     lines = {line for document in documents.values() for line in _lines_with(document, digests)}
@@ -70,8 +82,8 @@ def _forget_entries(forgotten: Forgotten) -> Counter[str]:
     quotes = {f"> {description}" for description in described.values()}
     changed = _remove_lines(forgotten, documents, digests | set(map(line_digest, quotes)), lines | quotes)
     projects.update(description="")
-    entries.filter(pk__in=[entry.pk for entry in gone]).delete()
-    _forget_texts(forgotten, [*described, *changed, *(entry.document_id for entry in rows)])
+    DocumentEntry.objects.filter(actor_id=forgotten.actor.pk, pk__in=[entry.pk for entry in gone]).delete()
+    _forget_texts(forgotten, [*described, *changed, *(entry.document_id for entry in [*kept, *gone])])
     return Counter(entries=len(gone), entries_for_review=waiting, project_descriptions=len(described))
 
 
