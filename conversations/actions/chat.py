@@ -301,6 +301,7 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
         system=system,
         tools=question.tools,
         constraints=question.constraints,
+        key_id=by.key_id,
     )
 
 

@@ -80,6 +80,7 @@ def _request(
         system=system,
         tools=question.tools,
         constraints=question.constraints,
+        key_id=by.key_id,
     )
 
 

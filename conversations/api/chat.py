@@ -35,12 +35,13 @@ from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
-from memoryhub.api.problems import problem
+from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import Stream, return_connection
 from memoryhub.jobs.executor import error_text
 from memoryhub.llm.types import Delta, Tool
+from memoryhub.llm.usage.spending import KeyCapReached, check_key_cap
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import PolicyError
 
@@ -157,12 +158,16 @@ def _failed(error: ChatFailed) -> APIException:
     return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
 
 
+def _cap_reached(error: KeyCapReached) -> APIException:
+    return Problem(429, error.code, str(error), wait_seconds=error.wait_seconds)
+
+
 class ChatView(ApiView):
     """Base of views that answer questions; subclasses say how an answer is written."""
 
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
-    problems = {ChatFailed: _failed, PolicyError: wrong_options}
+    problems = {ChatFailed: _failed, PolicyError: wrong_options, KeyCapReached: _cap_reached}
 
     def keyed(self, serializer: type[serializers.Serializer], data: Any = None) -> tuple[str | None, dict[str, Any]]:
         """Return the idempotency key and the validated body (or `data`). Raises Problem, KeyReused, ValidationError."""
@@ -175,6 +180,10 @@ class ChatView(ApiView):
             if key is not None and key_is_used(key=key, by=self.principal):
                 raise KeyReused("This Idempotency-Key was used with another body.") from None
             raise
+
+    def check_cap(self) -> None:
+        """Raise KeyCapReached where the key's chat has used up its day."""
+        check_key_cap(self.principal.key_id, self.principal.daily_token_cap, now=self.now)
 
     def answer(self, question: Question, actor: Actor, *, stream: bool) -> HttpResponseBase:
         context: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}
@@ -222,6 +231,7 @@ class Chat(ChatView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         """Store the message, ask the model, store its answer; with `stream` as server-sent events."""
+        self.check_cap()
         key, values = self.keyed(ChatIn)
         text, blocks = text_and_blocks(values.get("message", ""))
         question = Question(

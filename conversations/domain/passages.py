@@ -31,7 +31,7 @@ def sentences(text: str, *, code: bool = False) -> list[str]:
     """Return the sentences of a text; line breaks end sentences. Fenced code is left out, unless `code`."""
     found: list[str] = []
     in_code = False
-    for line in visible(text[:MAX_READ_LENGTH]).splitlines():
+    for line in filter(str.strip, visible(text[:MAX_READ_LENGTH]).splitlines()):
         if _CODE_FENCE.match(line):
             in_code = not in_code
         elif code or not in_code:

@@ -61,6 +61,9 @@ FEWER_SCOPES: Final = _("A scope that would allow more than your account may do 
 NOT_TRUSTED: Final = _("Your account may not approve memories, so what your keys write waits for a curator.")
 
 
+SETTINGS: Final = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "daily_token_cap", "expires_at")
+
+
 class KeyForm(ActionForm):
     """Settings of a new key."""
 
@@ -81,7 +84,7 @@ class KeyForm(ActionForm):
 
     class Meta:
         model = ApiKey
-        fields = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")
+        fields = SETTINGS
 
     unvalidated_fields = frozenset({"agent_ids", "scopes"})
 
@@ -149,9 +152,10 @@ class KeyAdmin(ActionAdmin):
         ("shown_scopes", "agents"),
         ("bound_to", "shown_trust"),
         ("shown_state", "expires_at"),
+        "daily_token_cap",
         ("created_at", "last_used_at", "revoked_at"),
     )
-    add_fieldsets = ((None, {"fields": ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")}),)
+    add_fieldsets = ((None, {"fields": SETTINGS}),)
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
 
     shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
@@ -219,6 +223,7 @@ class KeyAdmin(ActionAdmin):
             user_id=values["user_id"],
             is_trusted=values["is_trusted"],
             expires_at=values["expires_at"],
+            daily_token_cap=values["daily_token_cap"],
             by=principal(request),
             now=clock(),
         )

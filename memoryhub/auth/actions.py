@@ -142,6 +142,7 @@ def issue_key(
     user_id: str | None = None,
     is_trusted: bool = True,
     expires_at: datetime | None = None,
+    daily_token_cap: int | None = None,
     by: Principal,
     now: datetime,
 ) -> tuple[ApiKey, NewKey]:
@@ -157,6 +158,7 @@ def issue_key(
         is_trusted=is_trusted,
         created_at=now,
         expires_at=expires_at,
+        daily_token_cap=daily_token_cap,
     )
     audit.record(by=by, verb="issue", row=row, details={"prefix": row.prefix}, now=now)
     return row, new

@@ -43,6 +43,9 @@ class ApiKey(models.Model):
     is_trusted = models.BooleanField(
         default=True, help_text="What an untrusted key writes waits for a curator before it enters contexts."
     )
+    daily_token_cap = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Tokens that its chat may read and write a day; empty: any number."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -78,6 +81,7 @@ class ApiKey(models.Model):
             agent_ids=None if self.agent_ids is None else frozenset(self.agent_ids),
             user_id=self.user_id,
             is_trusted=self.is_trusted,
+            daily_token_cap=self.daily_token_cap,
         )
 
 

@@ -53,7 +53,10 @@ class Forbidden(DomainError):
 
 @dataclass(frozen=True)
 class Principal:
-    """Authenticated caller. `agent_ids` None means every agent; `user_id` restricts to that user."""
+    """Authenticated caller. `agent_ids` None means every agent; `user_id` restricts to that user.
+
+    `daily_token_cap` limits the tokens of a key's chat in a day.
+    """
 
     kind: PrincipalKind
     id: str
@@ -62,6 +65,7 @@ class Principal:
     agent_ids: frozenset[str] | None = None
     user_id: str | None = None
     is_trusted: bool = True
+    daily_token_cap: int | None = None
 
     @property
     def is_authenticated(self) -> bool:
@@ -71,6 +75,10 @@ class Principal:
     @property
     def pk(self) -> str:
         return f"{self.kind}:{self.id}"
+
+    @property
+    def key_id(self) -> UUID | None:
+        return UUID(self.id) if self.kind == PrincipalKind.KEY else None
 
     @property
     def may_touch_all_agents(self) -> bool:

@@ -5,7 +5,8 @@ and to one that is being filled. A local provider embeds at once; a remote one i
 that no request waits for the network. Until then a text is found by words.
 
 Query vectors are cached: a context asks once for memories and once for messages, people repeat their questions, and a
-vendor takes 100 ms and money for each. Keys are digests, so that no text is kept longer than its request.
+vendor takes 100 ms and money for each. Keys are digests, so that no text is kept longer than its request, and of one
+payer: the time of an answer would otherwise tell whether another tenant asked the same.
 
 The model is changed while searches continue: the words of every text are copied into the new space, what has no vector
 there is embedded, searches switch, and what a process wrote that had not seen the new space is embedded as well. Each
@@ -203,9 +204,10 @@ def embed_texts(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, 
         return provider.embed(texts)
 
 
-def cached_vector(space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
-    """Return a query's vector from the cache, else from `embed`; errors are not cached."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def cached_vector(space_id: int, text: str, payer: Payer, embed: Callable[[], Vector]) -> Vector:
+    """Return a query's vector from the payer's cache, else from `embed`; errors are not cached."""
+    asked = f"{payer.agent_id}\0{payer.actor_id}\0{text}".encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(asked, digest_size=16).hexdigest()
     return cast(Vector, caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed))
 
 
@@ -215,7 +217,7 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
         return None
     try:
         vector = cached_vector(
-            space.pk, text, lambda: embed_texts(space, [text], operation=EMBED_QUERY, payer=payer)[0]
+            space.pk, text, payer, lambda: embed_texts(space, [text], operation=EMBED_QUERY, payer=payer)[0]
         )
         return [float(value) for value in vector]
     except ProviderError as error:

@@ -20,6 +20,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast
 
@@ -260,7 +261,7 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
 def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> Meter:
     operation, model = request.operation, provider.model_for(request.operation)
     return Meter(
-        payer(actor), operation, provider.name, model,
+        replace(payer(actor), key_id=request.key_id), operation, provider.name, model,
         size=lambda: size_of(request, counter_of(provider, operation)), most_output=request.max_output_tokens,
     )  # fmt: skip
 

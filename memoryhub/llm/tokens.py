@@ -62,11 +62,13 @@ _symbol = re.compile(r"[{}()\[\]<>=;_/\\|&*$#@%^~`+]")
 
 
 def split_by_script(text: str) -> Iterator[tuple[Script, str]]:
+    is_latin = bool(_only_latin.fullmatch(text))  # once: a text may have 50,000 lines
+
     def classified() -> Iterator[tuple[Script, str]]:
         for is_code, line in _lines(text):
             if is_code:
                 yield "code", line
-            elif _only_latin.fullmatch(line):
+            elif is_latin or _only_latin.fullmatch(line):
                 yield "latin", line
             else:
                 for match in _run.finditer(line):
@@ -108,9 +110,10 @@ def script_sizes(text: str) -> tuple[dict[Script, int], int]:
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
+    has_fences = "```" in text or "~~~" in text
     closing: str | None = None
-    for line in text.splitlines(keepends=True):
-        fence = _fence.match(line)
+    for line in _joined_blank_lines(text):
+        fence = _fence.match(line) if has_fences else None
         if fence and closing in (None, fence[1]):
             closing = fence[1] if closing is None else None
             yield True, line
@@ -118,8 +121,19 @@ def _lines(text: str) -> Iterator[tuple[bool, str]]:
             yield closing is not None or looks_like_code(line), line
 
 
+def _joined_blank_lines(text: str) -> Iterator[str]:
+    """Yield lines, and a run of blank ones as one: a text may have 100,000 of them."""
+    for is_blank, lines in groupby(text.splitlines(keepends=True), str.isspace):
+        if is_blank:
+            yield "".join(lines)
+        else:
+            yield from lines
+
+
 def looks_like_code(line: str) -> bool:
     """Return whether a single line reads like a program or data; see step 1 of the module's docstring."""
+    if len(line) < MIN_CODE_LINE_CHARS:
+        return False
     visible = len(line) - line.count(" ") - line.count("\t")
     if visible < MIN_CODE_LINE_CHARS or _cjk.search(line):
         return False
@@ -301,6 +315,8 @@ _line_start = re.compile(r"\n(?=[^\s/])(?:\d+\.(?= \S))?")
 # The cache holds at most 4,096 texts of 2,048 characters: 8 MB of ASCII, 33 MB at the very worst.
 MAX_CACHED_TEXTS = 4096
 MAX_CACHED_CHARS = 2048
+MIN_CACHED_CHARS = 8
+"""Mean length of the lines of a long text below which counting it at once is faster than its lines one by one."""
 
 BYTES_OF_LETTER: Mapping[Script, int] = MappingProxyType({"latin": 1, "japanese": 3, "code": 1, "other": 2})
 MAX_PIECES = 20_000
@@ -316,6 +332,8 @@ def count_raw(text: str) -> int:
     """
     if len(text) <= MAX_CACHED_CHARS:
         return _count_cached(text)
+    if text.count("\n") * MIN_CACHED_CHARS > len(text):
+        return _count(text)
     return sum(_count_cached(part) if len(part) <= MAX_CACHED_CHARS else _count(part) for part in _lines_of(text))
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
+from uuid import UUID
 
 from memoryhub.llm.errors import ProviderError
 
@@ -103,6 +104,8 @@ class CompletionRequest:
     """The answer must be JSON that is valid under it."""
     tools: tuple[Tool, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
+    key_id: UUID | None = None
+    """The API key that asked, for its daily cap."""
 
     @property
     def blocks(self) -> list[Mapping[str, Any]]:

@@ -91,9 +91,9 @@ MAX_SUGGESTED_PROJECTS: Final = 40
 MAX_SUGGESTION_LENGTH: Final = 1_000
 """Latest projects of an actor, and characters of a message, that are compared for suggestions."""
 
-MODEL_PAUSED: Final = "routing.model_too_slow"
+MODEL_PAUSED: Final = "routing.model_too_slow:{agent_id}"
 MODEL_PAUSE_SECONDS: Final = 60
-"""Cache key and seconds of the pause after a timeout of the model."""
+"""Cache key and seconds of the pause after a timeout of the model; per agent, so that none pauses another's model."""
 
 OUTPUT_TOKENS: Final = 400
 FENCE_BYTES: Final = 8
@@ -286,7 +286,8 @@ def _predict(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction
 def _predict_by_model_or_words(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
     if settings.LLM.provider == "none" or not request.projects:
         return _predict_by_words(request), 0, False
-    code = cache.get(MODEL_PAUSED)
+    paused = MODEL_PAUSED.format(agent_id=request.actor.agent_id)
+    code = cache.get(paused)
     if code is None:
         try:
             prediction, tokens = _predict_by_model(request, policy)
@@ -294,7 +295,7 @@ def _predict_by_model_or_words(request: RoutingRequest, policy: ProjectPolicy) -
         except ProviderError as error:
             code = error.code
             if isinstance(error, ProviderTimeout):
-                cache.set(MODEL_PAUSED, code, MODEL_PAUSE_SECONDS)
+                cache.set(paused, code, MODEL_PAUSE_SECONDS)
     log.warning("routed by words", extra={"code": code})
     prediction = _predict_by_words(request)
     reason = MODEL_AWAY.format(code=code, reason=prediction.reason)

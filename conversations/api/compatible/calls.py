@@ -167,6 +167,7 @@ class ClientCallView(ChatView):
 
     def _answer_with_memory(self, call: ClientCall, key: str | None) -> HttpResponseBase:
         with time_limit(self.memory_ends_at):
+            self.check_cap()
             question, actor, is_stored = self._placed(call, key)
         if not is_stored:
             return self._answer_unstored(question, actor, call)

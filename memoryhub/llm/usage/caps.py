@@ -68,10 +68,11 @@ def reached_cap(policy: BudgetPolicy, spent: Spent) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Agent charged for a call; `actor_id` is None where no actor is concerned."""
+    """Agent charged for a call; `actor_id` is None where no actor is concerned, `key_id` where no key asked."""
 
     agent_id: str = ""
     actor_id: UUID | None = None
+    key_id: UUID | None = None
 
 
 NOBODY: Final = Payer()

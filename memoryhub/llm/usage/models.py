@@ -19,6 +19,7 @@ class LedgerEntry(models.Model):
     created_at = models.DateTimeField(help_text="When the call ended.")
     agent_id = models.CharField(max_length=255, blank=True, help_text="Who pays; empty: the operator's own call.")
     actor = models.ForeignKey(Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    key_id = models.UUIDField(null=True, blank=True, help_text="The API key whose chat it was.")
     operation = models.CharField(max_length=32)
     provider = models.CharField(max_length=64)
     model = models.CharField(max_length=255)
@@ -59,6 +60,9 @@ class LedgerEntry(models.Model):
                 fields=["agent_id", "created_at"],
                 name="ledger_by_agent_and_time",
                 include=["cost", "input_tokens", "output_tokens"],
+            ),
+            models.Index(
+                fields=["key_id", "created_at"], name="ledger_by_key_and_time", condition=models.Q(key_id__isnull=False)
             ),
             models.Index(fields=["-created_at", "-id"], name="ledger_newest_first"),
             models.Index(

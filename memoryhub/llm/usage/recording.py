@@ -153,6 +153,7 @@ class Meter:
         raw = size.by_script
         return LedgerEntry(
             created_at=ending.at, agent_id=self.payer.agent_id, actor_id=self.payer.actor_id,
+            key_id=self.payer.key_id,
             operation=self.operation, provider=self.provider, model=self.model, outcome=ending.outcome,
             input_tokens=read, output_tokens=written,
             cache_read_tokens=answer.cache_read_tokens if answer else 0,

@@ -1,5 +1,6 @@
 """Sums over the ledger: daily spend caps, usage reports, errors of token estimates, and metrics."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
@@ -14,6 +15,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
 from prometheus_client.core import GaugeMetricFamily
 
+from memoryhub.errors import DomainError
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, reached_cap
@@ -116,6 +118,32 @@ def check_cap(actor: Actor, *, now: datetime) -> None:
     budget = daily_budget(actor.agent_id, actor.agent, now=now)
     if budget.reached:
         raise SpendCapReached(budget, now=now)
+
+
+class KeyCapReached(DomainError):
+    """The key's chat has used up what it may use in a day of the installation's zone."""
+
+    code = "key_cap_reached"
+
+    def __init__(self, cap: int, *, ends_at: datetime, now: datetime) -> None:
+        self.wait_seconds = math.ceil((ends_at - now).total_seconds())
+        super().__init__(
+            f"The chat of this key has used up its {cap} tokens of today; the next day begins at {ends_at:%H:%M %Z}."
+        )
+
+
+def check_key_cap(key_id: UUID | None, daily_tokens: int | None, *, now: datetime) -> None:
+    """Raise KeyCapReached where a key's chat has used up its day; without a cap nothing is summed.
+
+    As with `check_cap`, answers under way at the same moment are not counted yet.
+    """
+    if daily_tokens is None:
+        return
+    zone = zone_of(None)
+    today = LedgerEntry.objects.filter(key_id=key_id, created_at__gte=today_start(now, zone))
+    if spent_in(today).tokens >= daily_tokens:
+        ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+        raise KeyCapReached(daily_tokens, ends_at=ends_at, now=now)
 
 
 TOTALS: Final = {

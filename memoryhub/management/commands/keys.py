@@ -38,6 +38,9 @@ class Command(BaseCommand):
             "--expires", metavar="DATE", help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00."
         )
         issue.add_argument(
+            "--daily-tokens", type=int, metavar="N", help="Tokens that its chat may use a day. Without it: any."
+        )
+        issue.add_argument(
             "--untrusted", action="store_true", help="What it writes waits for a curator before it is used."
         )
         listed = verbs.add_parser("list", help="List the keys, newest first.")
@@ -63,6 +66,7 @@ class Command(BaseCommand):
             "user_id": user,
             "is_trusted": not options["untrusted"],
             "expires_at": expires_at,
+            "daily_token_cap": options["daily_tokens"],
         }
         try:
             ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
@@ -146,6 +150,7 @@ def _key_values(key: ApiKey, now: datetime) -> dict[str, Any]:
         "user": key.user_id,
         "scopes": key.scopes,
         "trusted": key.is_trusted,
+        "daily_tokens": key.daily_token_cap,
         **{name: moment and moment.isoformat(timespec="seconds") for name, moment in times.items()},
         "id": str(key.pk),
     }

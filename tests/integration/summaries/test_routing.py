@@ -246,6 +246,10 @@ def test_a_model_that_was_too_slow_is_not_waited_for_again(actor: Actor, llm: LL
         assert told(decision)[0] == "billing-api"
         assert decision.reason.startswith("The language model was unavailable (timeout)")
     assert len(llm.asked) == 1
+    other = actor_for_writing(BY, "yuno", "mika", now=NOW)
+    create_project(actor=other, name="mobile-app", description="", by=BY, now=NOW)
+    llm.answer(verdict(project="mobile-app", confidence="high"))
+    assert told(routed(other, "Where are the Stripe refunds?"))[0] == "mobile-app", "another agent's model is asked"
     cache.clear()  # after a minute
     set_policy(actor)
     llm.answer(verdict(project="mobile-app", confidence="high"))

@@ -39,6 +39,7 @@ def queued(key: str) -> int:
 def all_turns_of(key: str) -> Iterator[None]:
     """Hold as many turns as a key's requests may."""
     caller = key_digest(key)
+    turns()._active.clear()  # another's share would make this thread wait for itself
     for _ in range(turns().each):
         turns().take(caller)
     try:

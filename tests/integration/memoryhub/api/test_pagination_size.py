@@ -1,12 +1,18 @@
 """A page ends where its rows are too long, in both directions."""
 
+import re
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from memoryhub.api import pagination
 from memoryhub.auth.principals import command
 from memoryhub.importexport.foreign import uploads
 from tests.factories.planting import API, made
+
+READ = re.compile(r"FROM .conversations_message.*LIMIT (\d+)", re.DOTALL)
 
 pytestmark = pytest.mark.django_db
 
@@ -55,3 +61,18 @@ def test_the_files_that_an_agents_imports_wait_with_are_limited(
                 uploads.append_chunk(row=found, offset=0, data=b"x" * size, by=by)
         else:
             uploads.append_chunk(row=found, offset=0, data=b"x" * size, by=by)
+
+
+def test_of_long_rows_not_many_more_are_read_than_a_page_has(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagination, "MAX_PAGE_CHARACTERS", 20_000)
+    monkeypatch.setattr(pagination, "FIRST_PORTION", 3)
+    session = made(client.post(f"{API}/sessions", {"agent_id": "kana"}))["id"]
+    batch = [{"role": "user", "content": f"{number} " + "word " * 1_000} for number in range(30)]
+    made(client.post(f"{API}/sessions/{session}/messages", {"messages": batch}))
+    with CaptureQueriesContext(connection) as asked:
+        page = made(client.get(f"{API}/sessions/{session}/messages?limit=500"))
+    assert [each["seq"] for each in page["results"]] == [1, 2, 3]
+    limits = [limit for query in asked.captured_queries for limit in READ.findall(str(query["sql"]))]
+    assert limits == ["3", "3"]

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -39,8 +40,8 @@ class Callers:
 
 @pytest.fixture
 def callers() -> Iterator[Callers]:
-    """Three places, two of one caller."""
-    callers = Callers(Turns(places=3, each=2, waiting=2))
+    """Three places, two of one caller; each look at the clock is a minute later, so that only running ones are active."""
+    callers = Callers(Turns(places=3, each=2, waiting=2, clock=map((60.0).__mul__, count()).__next__))
     yield callers
     for thread in callers.threads:
         thread.join(10)
@@ -69,7 +70,8 @@ def test_the_caller_of_which_fewest_run_is_next(callers: Callers) -> None:
     turns.give_back("slow")
     assert callers.began(2) == ["new", "newer"]
     turns.give_back("new")
-    assert callers.began(3) == ["new", "newer", "busy"]
+    turns.give_back("newer")
+    assert callers.running == ["new", "newer"], "one of each while there is another"
     turns.give_back("busy")
     assert callers.began(4) == ["new", "newer", "busy", "busy"]
 
@@ -83,9 +85,10 @@ def test_what_exceeds_the_queue_is_refused_and_the_queue_is_kept(callers: Caller
         turns.take("busy")
     assert callers.waiting == 2
     turns.take("other")
-    for count in (1, 2):
+    turns.give_back("other")
+    for number in (1, 2):
         turns.give_back("busy")
-        callers.began(count)
+        callers.began(number)
 
 
 def test_a_request_that_goes_on_is_never_refused(callers: Callers) -> None:
@@ -99,7 +102,24 @@ def test_a_request_that_goes_on_is_never_refused(callers: Callers) -> None:
     callers.threads.append(going_on)
     going_on.start()
     assert wait_until(lambda: callers.waiting == 2, timeout_seconds=10)
-    for count in (2, 2):
+    for number in (2, 2):
         turns.give_back("busy")
-        callers.began(count)
+        callers.began(number)
     assert turns._queues == {}
+
+
+def test_active_callers_divide_the_share_until_a_second_after_their_last_request() -> None:
+    now = [0.0]
+    callers = Callers(Turns(places=6, each=4, waiting=9, clock=lambda: now[0]))
+    turns = callers.turns
+    turns.take("light")
+    turns.give_back("light")
+    for _ in range(2):
+        turns.take("busy")
+    callers.wait("busy", "busy", "busy")
+    assert callers.running == [], "half of four"
+    now[0] = 1.5
+    turns.give_back("busy")
+    assert callers.began(3) == ["busy"] * 3
+    for thread in callers.threads:
+        thread.join(10)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from django.core.cache import caches
 
 from memoryhub.embeddings.spaces import Vector, cached_vector
 from memoryhub.llm.errors import ProviderUnavailable
+from memoryhub.llm.usage.caps import NOBODY, Payer
 
 THREADS = 8
 
@@ -37,8 +39,8 @@ def cache() -> Iterator[Any]:
     caches["query_vectors"].clear()
 
 
-def ask(embedder: Embedder, *texts: str, space_id: int = 1) -> list[float]:
-    return [float(cached_vector(space_id, text, embedder(text))[0]) for text in texts]
+def ask(embedder: Embedder, *texts: str, space_id: int = 1, payer: Payer = NOBODY) -> list[float]:
+    return [float(cached_vector(space_id, text, payer, embedder(text))[0]) for text in texts]
 
 
 def test_query_asked_again_is_not_embedded_again() -> None:
@@ -64,6 +66,17 @@ def test_other_space_has_a_vector_of_its_own() -> None:
     assert embedder.asked == ["tea", "tea"]
 
 
+def test_what_another_asked_is_embedded_again() -> None:
+    """Otherwise the time of an answer tells who asked the same words before."""
+    embedder = Embedder()
+    mika, user = Payer("kana", uuid4()), Payer("kana", uuid4())
+
+    vectors = [ask(embedder, "tea", payer=payer) for payer in (mika, user, Payer("yuno"), Payer(""), mika)]
+
+    assert vectors == [[1], [2], [3], [4], [1]]
+    assert len(embedder.asked) == 4
+
+
 def test_cache_holds_no_more_than_so_many(cache: Any) -> None:
     embedder = Embedder()
 
@@ -83,7 +96,7 @@ def test_error_is_not_kept() -> None:
 
     for _ in range(2):
         with pytest.raises(ProviderUnavailable):
-            cached_vector(1, "tea", fail)
+            cached_vector(1, "tea", NOBODY, fail)
     ask(embedder, "tea")
 
     assert embedder.asked == ["tea"]
@@ -105,7 +118,7 @@ def test_threads_that_embed_do_not_wait_for_each_other(cache: Any) -> None:
         return np.ones(1, dtype=np.float32)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        vectors = list(pool.map(lambda _: cached_vector(1, "tea", embed), range(THREADS)))
+        vectors = list(pool.map(lambda _: cached_vector(1, "tea", NOBODY, embed), range(THREADS)))
 
     assert len(vectors) == THREADS
     assert len(cache._cache) == 1
