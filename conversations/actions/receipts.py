@@ -14,6 +14,7 @@ from conversations.models import Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.tenancy.models import Actor
 
@@ -56,7 +57,7 @@ def store_receipt(
         actor=actor,
         session=session,
         created_at=now,
-        query=message,
+        query=Screening(actor).text(message),
         token_limit=assembly.metadata.token_limit,
         total_tokens=assembly.metadata.total_tokens,
         metadata=dict(metadata),

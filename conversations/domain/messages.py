@@ -38,7 +38,10 @@ ASSISTANT_NAMES = ("kana", "yuno")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message as a client sends it; `created_at` None means now, `utc_offset_minutes` None the actor's zone."""
+    """A message as a client sends it; `created_at` None means now, `utc_offset_minutes` None the actor's zone.
+
+    One that `needs_review` is stored as untrusted.
+    """
 
     role: Role
     content: str
@@ -48,6 +51,7 @@ class NewMessage:
     created_at: datetime | None = None
     utc_offset_minutes: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    needs_review: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
@@ -222,7 +223,8 @@ def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
     now: datetime, allowed: frozenset[Status] = frozenset(Status), batch: UUID | None = None,
 ) -> Memory:  # fmt: skip
-    spaces = writing_spaces()
+    spaces, screening = writing_spaces(), Screening(memory.actor)
+    values = screening.fields(values, ("content", "tags", "learnings", "metadata"))
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
@@ -248,6 +250,7 @@ def _change(
         if strength != locked.strength:
             revision_data[STRENGTH] = locked.strength
         store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=revision_data, batch=batch)
+        screening.record(by=by, row=locked, now=now)
         if STRENGTH in revision_data:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:

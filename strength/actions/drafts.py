@@ -10,7 +10,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
-from memoryhub.auth.principals import Principal
+from memoryhub.auth.principals import Principal, PrincipalKind
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import IndexEntry
 from memoryhub.search.index import UnusableVector, unit_vector
 from memoryhub.search.models import EmbeddingSpace
@@ -72,6 +73,17 @@ class NewMemory:
     """The client sent an idempotency key, so a repetition within a minute is intended."""
     contradicted_ids: frozenset[UUID] = frozenset()
     """Memories that it contradicts, which are never its duplicates."""
+
+
+def screen_memory(new: NewMemory, screening: Screening, by: Principal) -> NewMemory:
+    """Return a memory as it is to be stored; unless a curator writes it, one that needs a review is pending."""
+    screening.needs_review = False
+    learnings, metadata = screening.json(dict(new.learnings)), screening.json(dict(new.metadata))
+    content, tags = screening.text(new.content), [screening.text(tag) for tag in new.tags]
+    needs_approval = new.needs_approval or (screening.needs_review and by.kind is not PrincipalKind.CURATOR)
+    return replace(
+        new, content=content, tags=tags, learnings=learnings, metadata=metadata, needs_approval=needs_approval
+    )
 
 
 @dataclass(frozen=True, eq=False)
