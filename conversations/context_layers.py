@@ -16,6 +16,7 @@ from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import Role, ShownMessage, day_words, past_days_asked
 from conversations.domain.passages import passages
 from conversations.models import SPOKEN, Message, MessageQuerySet, Session, believed_in
+from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.analysis import is_unspaced
@@ -125,7 +126,8 @@ def _earlier_window(request: LayerRequest, limit: int) -> tuple[list[Message], l
         beginning = first.created_at if first else session.started_at
         where &= ~Q(session_id=session.pk) & Q(created_at__lte=beginning)
     latest = NEWEST.rows(where, limit=limit + 1)[::-1]
-    return latest[:-limit], latest[-limit:]
+    screening = Screening(request.tenant.actor)
+    return latest[:-limit], [row for row in latest[-limit:] if not screening.withholds(row.content)]
 
 
 def _conversation(request: LayerRequest, spoken: Sequence[Message], before: Sequence[Message]) -> list[Candidate]:

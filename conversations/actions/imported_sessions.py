@@ -142,7 +142,7 @@ def _session(
         id=key,
         actor=actor,
         channel=context.channel,
-        title=screening.text(session.title),
+        **screening.columns(Session, {"title": session.title}),
         metadata={"conversation_id": session.id},
         started_at=started_at,
         last_message_at=latest if messages else None,

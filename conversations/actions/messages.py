@@ -168,7 +168,9 @@ def _count_tool_tokens(message: NewMessage) -> int:
 def message_index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
-    searchable = [message for message in batch if is_searchable(message.role, message.content)]
+    searchable = [
+        message for message in batch if is_searchable(message.role, message.content) and not message.needs_review
+    ]
     words = [
         searchable_text(
             message.content,
@@ -223,7 +225,7 @@ def message_values(session: Session, numbered: Numbered, tokens: int, trust: Tru
         "content": message.content,
         "blocks": list(message.blocks) if message.blocks is not None else None,
         "token_count": tokens,
-        "trust": Trust.UNTRUSTED if message.needs_review else trust,
+        "trust": trust,
         "client_message_id": message.client_message_id,
         "created_at": message.created_at or now,
         "utc_offset_minutes": message.utc_offset_minutes,

@@ -6,6 +6,7 @@ from typing import Any
 
 from conversations.domain.content import is_reference
 from conversations.domain.messages import NewMessage, text_of_blocks
+from conversations.models import Message
 from memoryhub.auth.screening import Screening
 
 
@@ -18,8 +19,7 @@ def screen_message(message: NewMessage, screening: Screening) -> NewMessage:
         message,
         content=text_of_blocks(blocks or ()) if is_derived else screening.text(message.content),
         blocks=blocks,
-        author=screening.text(message.author),
-        metadata=screening.json(message.metadata),
+        **screening.columns(Message, {"author": message.author, "metadata": message.metadata}),
         needs_review=screening.needs_review,
     )
 

@@ -50,8 +50,8 @@ def open_session(
     """
     lock_actor(actor.id)
     key, screening = session_id or new_id(), Screening(actor)
-    title, metadata = screening.text(title), screening.json(metadata)
-    defaults = {"channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
+    texts = screening.columns(Session, {"title": title, "metadata": dict(metadata or {})})
+    defaults = {"channel": channel, "started_at": now, **texts}
     session, is_new = Session.objects.filter(Session.has_id([key]), actor=actor).first(), False
     if session is None:
         session, is_new = Session.objects.get_or_create(pk=key, defaults={**defaults, "actor": actor})
@@ -74,7 +74,8 @@ def update_session(*, session: Session, values: Mapping[str, Any], by: Principal
         raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     lock_actor(session.actor_id)
     screening = Screening(session.actor)
-    changed = {name: screening.json(values[name]) for name in ("title", "metadata") if name in values}
+    changed = {name: values[name] for name in ("title", "metadata") if name in values}
+    changed = screening.columns(Session, changed)
     rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id)
     if changed and not rows.update(**changed):
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.public_id))

@@ -40,7 +40,7 @@ ASSISTANT_NAMES = ("kana", "yuno")
 class NewMessage:
     """A message as a client sends it; `created_at` None means now, `utc_offset_minutes` None the actor's zone.
 
-    One that `needs_review` is stored as untrusted.
+    One that `needs_review`, as it states a password, is not found by searches.
     """
 
     role: Role

@@ -6,16 +6,20 @@ the text. What is removed is counted in the audit trail by kind, never named.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Model
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Model, QuerySet
+from prometheus_client.core import GaugeMetricFamily
 
 from memoryhub.auth import audit
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Principal
+from memoryhub.jobs.status import DatabaseCollector
+from memoryhub.llm.usage.spending import today_start
 from memoryhub.privacy.screening import screen, screen_json
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -44,18 +48,34 @@ class Screening:
         self.removed.update(found.removed)
         return found.text
 
+    def withholds(self, text: str) -> bool:
+        """Return whether a stored text is kept out of other sessions: it states a password, or has a secret."""
+        if self.mode == SecretsPolicy.KEEP:
+            return False
+        found = screen(text)
+        return found.is_doubtful or bool(found.removed)
+
     def json(self, value: Any) -> Any:
         """Return a JSON value with its texts and keys as they are to be stored."""
         return screen_json(value, self.text)
 
-    def fields(self, values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-        """Return values with some of them, texts or JSON, as they are to be stored."""
-        return {**values, **{name: self.json(values[name]) for name in names if name in values}}
+    def columns(self, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of a model's columns as they are to be stored, cut to the columns' lengths.
+
+        A mark may be longer than its secret.
+        """
+        return {name: _cut(self.json(value), model._meta.get_field(name)) for name, value in values.items()}
 
     def record(self, *, by: Principal, row: Model, now: datetime) -> None:
         """Count what was removed, in the transaction that stores the row."""
         if self.removed:
             audit.record(by=by, verb=VERB, row=row, actor=self.actor, details={"removed": dict(self.removed)}, now=now)
+
+
+def _cut(value: Any, field: Any) -> Any:
+    if isinstance(field, ArrayField):
+        return [_cut(item, field.base_field) for item in value]
+    return value[: field.max_length] if isinstance(value, str) and field.max_length else value
 
 
 def screen_answer(body: str, actor_id: UUID | None) -> str:
@@ -66,10 +86,20 @@ def screen_answer(body: str, actor_id: UUID | None) -> str:
     return json.dumps(Screening(actor).json(json.loads(body)), ensure_ascii=False)
 
 
-def removed_since(moment: datetime) -> Counter[str]:
-    """Return how many secrets were removed since a moment, by kind."""
-    counts = Counter[str]()
-    entries = AuditEntry.objects.filter(verb=VERB, at__gte=moment)
-    for details in entries.values_list("details", flat=True):
-        counts.update(details.get("removed", {}))
-    return counts
+def screened_entries() -> QuerySet[AuditEntry]:
+    """Return the entries of the audit trail about texts from which secrets were removed."""
+    return AuditEntry.objects.filter(verb=VERB)
+
+
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    removed = GaugeMetricFamily("memoryhub_secrets_removed_today", "Secrets removed this UTC day.", labels=["kind"])
+    if now is not None:
+        counts = Counter[str]()
+        for details in screened_entries().filter(at__gte=today_start(now, UTC)).values_list("details", flat=True):
+            counts.update(details["removed"])
+        for kind, count in sorted(counts.items()):
+            removed.add_metric([kind], count)
+    yield removed
+
+
+REMOVED = DatabaseCollector(_families)

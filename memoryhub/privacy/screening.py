@@ -29,6 +29,9 @@ MARK: Final = "[secret removed: "
 MIN_LENGTH: Final = 8
 """Characters of the shortest text with a secret and its name."""
 
+MIN_KEY_LENGTH: Final = 16
+"""Characters from which the key of a JSON object is screened."""
+
 _SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\. ")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -82,7 +85,10 @@ def screen_json(value: Any, screen_text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return screen_text(value)
     if isinstance(value, Mapping):
-        return {screen_text(key): _member(key, item, screen_text) for key, item in value.items()}
+        return {
+            screen_text(key) if len(key) >= MIN_KEY_LENGTH else key: _member(key, item, screen_text)
+            for key, item in value.items()
+        }
     return [screen_json(item, screen_text) for item in value] if isinstance(value, list | tuple) else value
 
 

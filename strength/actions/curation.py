@@ -24,6 +24,7 @@ from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
+from strength.actions.drafts import SCREENED_FIELDS
 from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile
@@ -224,7 +225,8 @@ def _change(
     now: datetime, allowed: frozenset[Status] = frozenset(Status), batch: UUID | None = None,
 ) -> Memory:  # fmt: skip
     spaces, screening = writing_spaces(), Screening(memory.actor)
-    values = screening.fields(values, ("content", "tags", "learnings", "metadata"))
+    written = {name: values[name] for name in SCREENED_FIELDS if name in values}
+    values = {**values, **screening.columns(Memory, written)}
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.utils.text import format_lazy
@@ -75,15 +75,16 @@ class NewMemory:
     """Memories that it contradicts, which are never its duplicates."""
 
 
+SCREENED_FIELDS: Final = ("content", "tags", "learnings", "metadata")
+
+
 def screen_memory(new: NewMemory, screening: Screening, by: Principal) -> NewMemory:
     """Return a memory as it is to be stored; unless a curator writes it, one that needs a review is pending."""
     screening.needs_review = False
-    learnings, metadata = screening.json(dict(new.learnings)), screening.json(dict(new.metadata))
-    content, tags = screening.text(new.content), [screening.text(tag) for tag in new.tags]
-    needs_approval = new.needs_approval or (screening.needs_review and by.kind is not PrincipalKind.CURATOR)
-    return replace(
-        new, content=content, tags=tags, learnings=learnings, metadata=metadata, needs_approval=needs_approval
-    )
+    texts = {name: getattr(new, name) for name in SCREENED_FIELDS}
+    screened = replace(new, **screening.columns(Memory, texts))
+    needs_review = screening.needs_review and by.kind is not PrincipalKind.CURATOR
+    return replace(screened, needs_approval=new.needs_approval or needs_review)
 
 
 @dataclass(frozen=True, eq=False)
