@@ -3,7 +3,7 @@
 NUL and lone surrogates cannot be stored in PostgreSQL's text, NaN and Infinity not in its JSON, a
 nesting of thousands exhausts the interpreter's stack, and integers of thousands of digits its
 patience; of a key that is given twice one value would be lost. Each is refused here, once, with the
-place named, whatever field it stands in; in the texts of a request, what cannot be stored is replaced.
+place named, in any field; in the texts of a request, what cannot be stored is replaced.
 Pure: the API's parser and the admin's forms both ask it.
 """
 
@@ -26,7 +26,7 @@ _BRACKET = re.compile(r"[][{}]")
 
 
 class UnusableJSON(ValueError):
-    """A document that is no JSON, or that holds what cannot be stored; the message says where."""
+    """A document that is no JSON, or that holds what cannot be stored; the message names the place."""
 
 
 def parse_json(body: bytes) -> Any:
