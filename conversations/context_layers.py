@@ -156,7 +156,8 @@ def _with_results(request: LayerRequest, spoken: Sequence[Message]) -> list[Mess
     results = results.believed_in(request.context.session.pk if request.context.session else None)
     results = results.filter(seq__gt=min(row.seq for row in calling)).order_by("session_id", "seq")
     following: dict[int, list[Message]] = defaultdict(list)
-    for result in results:
+    sent = request.context.results  # as the client sent it, also a secret that is not stored
+    for result in (sent if sent is not None and row == sent else row for row in results):
         places = [
             place for place, row in enumerate(spoken) if row.session_id == result.session_id and row.seq < result.seq
         ]
