@@ -32,6 +32,9 @@ MIN_LENGTH: Final = 8
 MIN_KEY_LENGTH: Final = 16
 """Characters from which the key of a JSON object is screened."""
 
+MIN_RANDOM_LENGTH, MIN_CHARACTERS = 20, 8
+"""Different characters that a secret of some length has; `ghp_xxxx…` is an example."""
+
 _SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\. ")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -115,7 +118,7 @@ def _without_shape(text: str, shape: Shape, removed: Counter[str]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         value = match[group]
-        if not shape.check(value):
+        if not shape.check(value) or (len(value) >= MIN_RANDOM_LENGTH and len({*value.lower()}) < MIN_CHARACTERS):
             return match[0]
         removed[shape.kind] += 1
         start = match.start(group) - match.start()
@@ -167,6 +170,8 @@ def _kind_of_assigned(name: str, before: str, match: re.Match[str]) -> str | Non
     whole = before[len(before) - _length_of_word(before) :] + match["suffix"]
     if (match["blank"] and not whole.startswith("--")) or (not is_quoted and "==" in (match["sign"] or "")):
         return None
+    if match["suffix"].lower().endswith(("id", "ids")):
+        return None
     if _is_placeholder(value) or any(word in whole.lower() for word in HARMLESS_NAMES):
         return None
     if not is_quoted and (_IDENTIFIER.fullmatch(value) or match.string[match.end() : match.end() + 1] in {"(", "["}):
@@ -186,8 +191,8 @@ def _length_of_word(text: str) -> int:
 
 
 def _is_placeholder(value: str) -> bool:
-    lowered = value.lower()
-    return value[0] in "$<{%*[" or len(set(lowered)) < 3 or lowered.startswith(_PLACEHOLDERS) or "${" in value
+    lowered, is_template = value.lower(), "${" in value and value.endswith("}")
+    return value[0] in "$<{%*[" or is_template or len({*lowered}) < 3 or lowered.startswith(_PLACEHOLDERS)
 
 
 def _looks_like_password(value: str, is_setting: bool) -> bool:

@@ -6,7 +6,7 @@ Japanese text has no spaces around a key. The vendors' documentation and the rul
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -29,7 +29,13 @@ def switches(text: str) -> int:
 def is_random(text: str) -> bool:
     """Return whether a text of some length looks random: digits among letters, with many changes between them."""
     digits = sum(each.isdigit() for each in text)
-    return digits >= 2 and digits < len(text) and switches(text) >= max(4, len(text) // 6)
+    most_changes = max(4, len(text) // 6) if digits >= 2 else max(8, len(text) // 4)
+    return 0 < digits < len(text) and switches(text) >= most_changes
+
+
+def is_mixed(text: str) -> bool:
+    """Return whether a text has as many changes between small letters and capitals as no name has."""
+    return switches(text) >= len(text) // 3
 
 
 def has_digit(text: str) -> bool:
@@ -44,33 +50,30 @@ class Shape:
     marks: tuple[str, ...]
     pattern: re.Pattern[str] = field(repr=False)
     check: Callable[[str], bool] = bool
-
-    @property
-    def begins(self) -> bool:
-        """Return whether it begins with its marks, as a word does."""
-        return self.marks[0][0].isalnum() and self.pattern.pattern.removeprefix("(?:").startswith(
-            re.escape(self.marks[0])
-        )
+    begins: bool = False
+    """Whether it begins with its mark, as a word does."""
 
 
-def _after(prefix: str, boundary: str = BASE62) -> str:
+def _after(prefix: str) -> str:
     """Return a pattern of a prefix with nothing of a longer word before it; the prefix first, which is found fast."""
     literal = re.escape(prefix)
-    return f"{literal}(?<![{boundary}]{literal})"
+    return f"{literal}(?<![{BASE62}]{literal})"
 
 
 def _prefixed(
     kind: str, prefixes: str, characters: str, least: int, check: Callable[[str], bool] = bool, most: int | None = None
-) -> Shape:
-    """Return the shape of keys with one of some prefixes before so many random characters."""
-    marks = tuple(prefixes.split())
-    end = f"(?![{characters}])" if most else ""
-    tail = f"[{characters}]{{{least},{most or ''}}}+{end}"
-    return Shape(kind, marks, re.compile(f"(?:{'|'.join(map(_after, marks))}){tail}"), check)
+) -> Iterator[Shape]:
+    """Yield the shapes of keys with one of some prefixes before so many random characters.
+
+    Each has a pattern that begins with its prefix, which is searched faster than one of several.
+    """
+    tail = f"[{characters}]{{{least},{most or ''}}}+" + (f"(?![{characters}])" if most else "")
+    for prefix in prefixes.split():
+        yield Shape(kind, (prefix,), re.compile(_after(prefix) + tail), check, begins=True)
 
 
 def _shaped(kind: str, marks: str, pattern: str, check: Callable[[str], bool] = bool) -> Shape:
-    return Shape(kind, tuple(marks.split()), re.compile(pattern), check)
+    return Shape(kind, tuple(marks.split()), re.compile(pattern), check, begins=pattern.startswith(_after(marks)))
 
 
 _PEM_NAME: Final = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
@@ -81,72 +84,76 @@ _NOT_A_VALUE: Final = r"(?![$<{*%\[])"
 
 SHAPES: Final[tuple[Shape, ...]] = (
     _shaped("private key", "PRIVATE KEY", f"{_PEM_NAME}(?:{_PEM_WHOLE}|{_PEM_CUT})"),
-    _prefixed("age key", "AGE-SECRET-KEY-1", "A-Z0-9", 50),
+    *_prefixed("age key", "AGE-SECRET-KEY-1", "A-Z0-9", 50),
     # Models
-    _prefixed("Anthropic key", "sk-ant-", URL64, 20, has_digit),
-    _prefixed("OpenAI key", "sk-", URL64, 20, is_random),
-    _prefixed("Google key", "AIza GOCSPX-", URL64, 28),
-    _prefixed("Google token", "ya29.", rf"{URL64}.", 30),
-    _prefixed("Hugging Face token", "hf_ api_org_", BASE62, 30),
-    _prefixed("Groq key", "gsk_", BASE62, 40),
-    _prefixed("Replicate token", "r8_", BASE62, 30),
-    _prefixed("xAI key", "xai-", BASE62, 40),
-    _prefixed("Perplexity key", "pplx-", BASE62, 40),
-    _prefixed("NVIDIA key", "nvapi-", URL64, 40),
-    _prefixed("Cerebras key", "csk-", BASE62, 40),
-    _prefixed("LangSmith key", "lsv2_pt_ lsv2_sk_", rf"{BASE62}_", 32),
-    _prefixed("Tavily key", "tvly-", URL64, 20, is_random),
-    _prefixed("Pinecone key", "pcsk_", rf"{BASE62}_", 40),
-    _prefixed("ElevenLabs key", "sk_", HEX, 40),
+    *_prefixed("Anthropic key", "sk-ant-", URL64, 20, has_digit),
+    *_prefixed("OpenAI key", "sk-", URL64, 20, is_random),
+    *_prefixed("Google key", "AIza GOCSPX-", URL64, 28),
+    *_prefixed("Google token", "ya29.", rf"{URL64}.", 30),
+    *_prefixed("Hugging Face token", "hf_ api_org_", BASE62, 30, is_mixed),
+    *_prefixed("Groq key", "gsk_", BASE62, 40),
+    *_prefixed("Replicate token", "r8_", BASE62, 30),
+    *_prefixed("xAI key", "xai-", BASE62, 40),
+    *_prefixed("Perplexity key", "pplx-", BASE62, 40),
+    *_prefixed("NVIDIA key", "nvapi-", URL64, 40),
+    *_prefixed("Cerebras key", "csk-", BASE62, 40),
+    *_prefixed("LangSmith key", "lsv2_pt_ lsv2_sk_", rf"{BASE62}_", 32),
+    *_prefixed("Tavily key", "tvly-", URL64, 20, is_random),
+    *_prefixed("Pinecone key", "pcsk_", rf"{BASE62}_", 40),
+    *_prefixed("ElevenLabs key", "sk_", HEX, 40),
     # Code and packages
-    _prefixed("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", BASE62, 30),
-    _prefixed("GitHub token", "github_pat_", rf"{BASE62}_", 50),
-    _prefixed(
+    *_prefixed("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", BASE62, 30),
+    *_prefixed("GitHub token", "github_pat_", rf"{BASE62}_", 50),
+    *_prefixed(
         "GitLab token",
-        "glpat- glrt- gldt- glptt- glcbt- glft- glsoat- gloas- glagent- glimt- glffct-",
+        "glpat- GR1348941 glrt- gldt- glptt- glcbt- glft- glsoat- gloas- glagent- glimt- glffct-",
         rf"{URL64}.", 20,
     ),
-    _prefixed("npm token", "npm_", BASE62, 36),
-    _prefixed("PyPI token", "pypi-AgE", URL64, 40),
-    _prefixed("RubyGems key", "rubygems_", HEX, 48),
-    _prefixed("Docker token", "dckr_pat_ dckr_oat_", URL64, 24),
-    _prefixed("Postman key", "PMAK-", r"a-f0-9-", 50),
-    _prefixed("Sentry token", "sntrys_ sntryu_", rf"{BASE64}_=", 40),
-    _prefixed("Sourcegraph token", "sgp_", rf"{BASE62}_", 40),
-    _prefixed("Linear key", "lin_api_ lin_oauth_", BASE62, 32),
-    _prefixed("Notion token", "ntn_ secret_", BASE62, 40),
-    _prefixed("Figma token", "figd_ figo_", URL64, 30),
-    _prefixed("Atlassian token", "ATATT3 ATCTT3", rf"{URL64}=", 100),
+    *_prefixed("npm token", "npm_", BASE62, 36),
+    *_prefixed("PyPI token", "pypi-AgE", URL64, 40),
+    *_prefixed("RubyGems key", "rubygems_", HEX, 48),
+    *_prefixed("Docker token", "dckr_pat_ dckr_oat_", URL64, 24),
+    *_prefixed("Postman key", "PMAK-", r"a-f0-9-", 50),
+    *_prefixed("Sentry token", "sntrys_ sntryu_", rf"{BASE64}_=", 40),
+    *_prefixed("Sourcegraph token", "sgp_", rf"{BASE62}_", 40),
+    *_prefixed("Linear key", "lin_api_ lin_oauth_", BASE62, 32),
+    *_prefixed("Notion token", "ntn_ secret_", BASE62, 40),
+    *_prefixed("Figma token", "figd_ figo_", URL64, 30),
+    *_prefixed("Atlassian token", "ATATT3 ATCTT3", rf"{URL64}=", 100),
     _shaped("Airtable token", "pat", rf"{_after('pat')}[{BASE62}]{{14}}\.[{HEX}]{{64}}"),
-    _prefixed("1Password token", "ops_eyJ", rf"{URL64}+/=", 100),
+    *_prefixed("1Password token", "ops_eyJ", rf"{URL64}+/=", 100),
     # Clouds
-    _prefixed("AWS access key", "AKIA ASIA ABIA ACCA", "A-Z0-9", 16, most=16),
-    _prefixed("AWS key", "ABSK", rf"{BASE64}=", 100),
+    *_prefixed("AWS access key", "AKIA ASIA ABIA ACCA", "A-Z0-9", 16, most=16),
+    *_prefixed("AWS key", "ABSK", rf"{BASE64}=", 100),
     _shaped("Azure key", "Key=", rf"(?:Account|AccessSignature|Access)Key=(?P<{VALUE}>[{BASE64}]{{30,}}+={{0,2}})"),
     _shaped("Azure secret", "Q~", r"(?<![\w~.-])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![\w~.-])"),
-    _prefixed("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", HEX, 60),
-    _prefixed("Databricks token", "dapi", HEX, 32),
-    _prefixed("Alibaba key", "LTAI", BASE62, 16, is_random, 24),
-    _prefixed("Vault token", "hvs. hvb. hvr.", URL64, 24),
+    *_prefixed("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", HEX, 60),
+    *_prefixed("Databricks token", "dapi", HEX, 32),
+    *_prefixed("Alibaba key", "LTAI", BASE62, 16, is_random, 24),
+    *_prefixed("Vault token", "hvs. hvb. hvr.", URL64, 24),
     _shaped("Terraform token", ".atlasv1.", rf"(?<![{BASE62}])[{BASE62}]{{14}}\.atlasv1\.[{URL64}]{{40,}}+"),
-    _prefixed("Doppler token", "dp.pt. dp.st. dp.sa. dp.ct.", rf"{BASE62}._-", 40),
-    _prefixed("Grafana token", "glsa_ glc_", rf"{BASE64}_=", 32),
-    _prefixed("Heroku key", "HRKU-", URL64, 36),
-    _prefixed("Fly token", "fm1r_ fm1a_ fm2_ fo1_", rf"{URL64}+/=", 40),
-    _prefixed("Supabase key", "sbp_ sb_secret_", rf"{BASE62}_", 24, has_digit),
-    _prefixed("PlanetScale key", "pscale_tkn_ pscale_pw_ pscale_oauth_", rf"{URL64}.=", 32),
-    _prefixed("Tailscale key", "tskey-", URL64, 20, has_digit),
-    _prefixed("Cloudflare key", "v1.0-", r"a-f0-9-", 100),
-    _prefixed("Pulumi token", "pul-", HEX, 40),
-    _prefixed("New Relic key", "NRAK-", "A-Z0-9", 25),
-    _shaped("Dynatrace token", "dt0c01.", rf"dt0c01\.[{BASE62}]{{24}}\.[{BASE62}]{{64}}"),
+    *_prefixed("Doppler token", "dp.pt. dp.st. dp.sa. dp.ct.", rf"{BASE62}._-", 40),
+    *_prefixed("Grafana token", "glsa_ glc_", rf"{BASE64}_=", 32),
+    *_prefixed("Heroku key", "HRKU-", URL64, 36),
+    *_prefixed("Fly token", "fm1r_ fm1a_ fm2_ fo1_", rf"{URL64}+/=", 40),
+    *_prefixed("Supabase key", "sbp_ sb_secret_", rf"{BASE62}_", 24, has_digit),
+    *_prefixed("PlanetScale key", "pscale_tkn_ pscale_pw_ pscale_oauth_", rf"{URL64}.=", 32),
+    *_prefixed("Tailscale key", "tskey-", URL64, 20, has_digit),
+    *_prefixed("Cloudflare key", "v1.0-", r"a-f0-9-", 100),
+    *_prefixed("Pulumi token", "pul-", HEX, 40),
+    *_prefixed("New Relic key", "NRAK-", "A-Z0-9", 25),
+    _shaped("Dynatrace token", "dt0c01.", rf"{_after('dt0c01.')}[{BASE62}]{{24}}\.[{BASE62}]{{64}}"),
     # Money and messages
-    _prefixed("Stripe key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ sk_org_", BASE62, 10),
-    _prefixed("Stripe secret", "whsec_", rf"{BASE64}=", 24),
-    _prefixed("Shopify token", "shpat_ shpca_ shppa_ shpss_", "a-fA-F0-9", 32),
-    _prefixed("Square token", "sq0atp- sq0csp- EAAA", URL64, 22, has_digit),
-    _prefixed("Slack token", " ".join(f"xox{each}-" for each in "abceoprsd"), rf"{BASE62}.%-", 10, has_digit),
-    _prefixed("Slack token", "xapp-", rf"{BASE62}-", 10, has_digit),
+    *_prefixed("Stripe key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ sk_org_", BASE62, 10),
+    *_prefixed("Stripe secret", "whsec_", rf"{BASE64}=", 24),
+    *_prefixed("Shopify token", "shpat_ shpca_ shppa_ shpss_", "a-fA-F0-9", 32),
+    *_prefixed("Square token", "sq0atp- sq0csp- EAAA", URL64, 22, has_digit),
+    *(
+        _shaped("Slack token", f"xox{each}-", rf"{_after(f'xox{each}-')}\d[{BASE62}-]{{9,}}+") for each in "abceoprs"
+    ),
+    *_prefixed("Slack cookie", "xoxd-", rf"{BASE62}%", 30, has_digit),
+    _shaped("Slack token", "xoxe.xox", rf"{_after('xoxe.xox')}[bp]-\d-[{BASE62}]{{40,}}+"),
+    *_prefixed("Slack token", "xapp-", rf"{BASE62}-", 10, has_digit),
     _shaped("Slack webhook", "hooks.slack.com", rf"hooks\.slack\.com/[a-z]{{4,12}}/(?P<{VALUE}>[{BASE64}_-]{{20,}}+)"),
     _shaped(
         "Discord webhook", "/webhooks/", rf"/webhooks/\d{{15,20}}/(?P<{VALUE}>[{URL64}]{{40,}}+)"
@@ -154,19 +161,20 @@ SHAPES: Final[tuple[Shape, ...]] = (
     _shaped("Discord token", ".", rf"[MNO](?<![{URL64}][MNO])[{URL64}]{{23,27}}\.[{URL64}]{{6,7}}\.[{URL64}]{{27,}}+"),
     _shaped("Teams webhook", "webhook.office.com", rf"webhook\.office\.com/webhookb2/(?P<{VALUE}>[{URL64}@/]{{40,}}+)"),
     _shaped("Telegram token", ":AA", rf"(?<!\d)\d{{8,10}}:AA[{URL64}]{{30,}}+"),
-    _prefixed("SendGrid key", "SG.", rf"{URL64}.", 40, has_digit),
-    _prefixed("Twilio key", " ".join(f"SK{digit}" for digit in "0123456789abcdef"), HEX, 31, most=31),
-    _prefixed("Mailgun key", "key-", HEX, 32, most=32),
-    _prefixed("Brevo key", "xkeysib- xsmtpsib-", URL64, 40),
-    _shaped("Mailchimp key", "-us", rf"(?<![{BASE62}])[{HEX}]{{32}}-us\d{{1,2}}(?![{BASE62}])"),
-    _prefixed("Facebook token", "EAAC EAAM EAAB EAAG", BASE62, 80),
-    _prefixed("memoryhub key", "mh_", rf"{URL64}", 43, has_digit),
+    *_prefixed("SendGrid key", "SG.", rf"{URL64}.", 40, has_digit),
+    *_prefixed("Twilio key", " ".join(f"SK{digit}" for digit in "0123456789abcdef"), HEX, 31, most=31),
+    *_prefixed("Mailgun key", "key-", HEX, 32, most=32),
+    *_prefixed("Typeform token", "tfp_", rf"{BASE62}_.=-", 40),
+    *_prefixed("Brevo key", "xkeysib- xsmtpsib-", URL64, 40),
+    _shaped("Mailchimp key", " ".join(f"-us{n}" for n in range(10)), rf"(?<![{BASE62}])[{HEX}]{{32}}-us\d{{1,2}}\b"),
+    *_prefixed("Facebook token", "EAAC EAAM EAAB EAAG", BASE62, 80),
+    *_prefixed("memoryhub key", "mh_", rf"{URL64}", 43, has_digit),
     # Anything
     _shaped("JSON web token", "eyJ", rf"eyJ(?<![{URL64}]eyJ)[{URL64}]{{10,}}+\.eyJ[{URL64}]{{8,}}+(?:\.[{URL64}]*+)?"),
     _shaped(
         "password", "://", rf"://[^\s:/?#@\"'<>]{{0,200}}+:{_NOT_A_VALUE}(?P<{VALUE}>[^\s/@\"'<>]{{1,200}}+)@"
     ),
-    _shaped("bearer token", "earer", rf"[Bb]earer(?: |%20)++(?P<{VALUE}>[{URL64}.~+/]{{16,}}+={{0,2}})", has_digit),
+    _shaped("bearer token", "earer", rf"earer(?<=[Bb]earer)(?: |%20)(?P<{VALUE}>[{URL64}.~+/]{{16,}}+=*+)", has_digit),
     _shaped(
         "URL token", "=",
         r"[?&;](?i:access_token|refresh_token|id_token|auth_token|token|api_?key|apikey|key|sig|signature|secret|"
@@ -174,7 +182,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         rf"(?P<{VALUE}>[{BASE62}._~%+/=-]{{12,}}+)",
         is_random,
     ),
-    _shaped("password", " -u", rf"\s-u[ =]?[\"']?[^\s:\"'@/]{{1,100}}+:{_NOT_A_VALUE}(?P<{VALUE}>[^\s\"'@]{{4,100}}+)"),
+    _shaped("password", "-u", rf" -u[ =]?[\"']?[^\s:\"'@/]{{0,100}}+:{_NOT_A_VALUE}(?P<{VALUE}>[^\s\"']{{4,100}}+)"),
 )  # fmt: skip
 
 

@@ -122,6 +122,7 @@ SECRETS: Final[dict[str, Callable[[Random], Made]]] = {
     "private key": _pem,
     "json web token": _jwt,
     "bearer": _in("Authorization: Bearer {}", URL64, 40),
+    "bearer alone": _in("it sends Bearer {} each time", URL64, 40),
     "basic": _basic,
     "url password": _in("postgres://admin:{}@db.example:5432/shop", BASE62, 12),
     "url token": _in("https://api.example/v1?access_token={}&page=2", BASE62, 32),

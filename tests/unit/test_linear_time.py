@@ -32,7 +32,7 @@ CONSTANT_SECONDS = {"front matter": 2.5}
 KNOWN_LOCAL = {
     "memoryhub.admin.policy_form: f'\\\\b({names})\\\\b'": "names of fields, applied to a sentence of ours",
     "memoryhub.llm.tokens: f'(?<={script}) +'": "two letters, timed below as script_sizes",
-    "memoryhub.privacy.shapes: f\"(?:{'|'.join(map(_after, marks))}){tail}\"": "a constant, collected",
+    "memoryhub.privacy.shapes: _after(prefix) + tail": "constants, collected",
     "memoryhub.privacy.shapes: pattern": "constants, collected",
     "strength.domain.duplicates: f\"(?:{'|'.join(sorted(set(alternatives.split()), key=len, reverse=True))})*+\"":
         "a constant, collected",

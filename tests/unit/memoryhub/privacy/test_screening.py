@@ -87,6 +87,8 @@ def test_talk_about_passwords_needs_none(text: str) -> None:
     [
         "API_KEY=your-api-key-here", "PASSWORD=changeme123", "token = os.environ['TOKEN_2']", "password: ${DB_PASS_1}",
         "secret = settings.SECRET_2", "postgres://$USER:$PASSWORD@db/shop", "Authorization: Bearer <token>",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "AKIAXXXXXXXXXXXXXXXX", "hf_requiredCharacteristicTypesForDisplayMetadata",
+        "credentialsId: 'ff083f76-7804-4ef1-80e4-fe975bb9141b'", "https://indieweb.org/images/2018-250-xoxo-indieweb-1.jpg",
         "password=get_password2(user)", "page_token=CAEQAhgDIgYIARoCCAE1", "sk-learn-is-a-great-library-2024",
         "risk-assessment-of-the-2024-summer-season", "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQ\n-----END PUBLIC KEY-----",
     ],
@@ -96,7 +98,7 @@ def test_placeholders_and_names_are_no_secrets(text: str) -> None:
 
 
 def test_a_private_key_is_removed_whole_also_where_its_end_is_cut_off() -> None:
-    lines = ["Ab3" * 21 + "/" for _ in range(9)]
+    lines = ["Ab3cD4eF5" * 7 + "/" for _ in range(9)]
     for end in ("-----END RSA PRIVATE KEY-----\nThen tea.", ""):
         text = "\n".join(["Here:", "-----BEGIN RSA PRIVATE KEY-----", *lines, end])
         assert screen(text).text == f"Here:\n[secret removed: private key]\n{'Then tea.' if end else ''}"
@@ -120,5 +122,5 @@ def test_texts_and_keys_of_json_are_screened_and_a_name_counts_for_its_value() -
 
 
 def test_counts_name_the_kinds() -> None:
-    text = "ghp_" + "a1B2" * 9 + " and AKIAZZZZZZZZZZZZZZZ7, AKIAZZZZZZZZZZZZZZZ6"
+    text = "ghp_" + "a1B2c3" * 6 + " and AKIAQ2W3E4R5T6Y7U2I3, AKIAQ2W3E4R5T6Y7U2I4"
     assert screen(text).removed == {"GitHub token": 1, "AWS access key": 2}
