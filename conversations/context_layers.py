@@ -16,6 +16,7 @@ from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import Role, ShownMessage, day_words, past_days_asked
 from conversations.domain.passages import passages
 from conversations.models import SPOKEN, Message, MessageQuerySet, Session, believed_in
+from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.analysis import is_unspaced
@@ -125,7 +126,8 @@ def _earlier_window(request: LayerRequest, limit: int) -> tuple[list[Message], l
         beginning = first.created_at if first else session.started_at
         where &= ~Q(session_id=session.pk) & Q(created_at__lte=beginning)
     latest = NEWEST.rows(where, limit=limit + 1)[::-1]
-    return latest[:-limit], latest[-limit:]
+    screening = Screening(request.tenant.actor)
+    return latest[:-limit], [row for row in latest[-limit:] if not screening.withholds(row.content)]
 
 
 def _conversation(request: LayerRequest, spoken: Sequence[Message], before: Sequence[Message]) -> list[Candidate]:
@@ -154,7 +156,8 @@ def _with_results(request: LayerRequest, spoken: Sequence[Message]) -> list[Mess
     results = results.believed_in(request.context.session.pk if request.context.session else None)
     results = results.filter(seq__gt=min(row.seq for row in calling)).order_by("session_id", "seq")
     following: dict[int, list[Message]] = defaultdict(list)
-    for result in results:
+    sent = request.context.results  # as the client sent it, also a secret that is not stored
+    for result in (sent if sent is not None and row == sent else row for row in results):
         places = [
             place for place, row in enumerate(spoken) if row.session_id == result.session_id and row.seq < result.seq
         ]

@@ -23,6 +23,7 @@ from conversations.domain.messages import (
     is_searchable,
     searchable_text,
 )
+from memoryhub.auth.screening import Screening
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.search.passages import PASSAGE_SHARE
@@ -251,7 +252,7 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def is_findable(cls, owner: Message) -> bool:
-        return is_searchable(owner.role, owner.content)
+        return is_searchable(owner.role, owner.content) and not Screening(owner.actor).withholds(owner.content)
 
     @classmethod
     def passage_share(cls, owner: "Message | NewMessage") -> float:

@@ -55,6 +55,11 @@ def without_hidden(text: str) -> str:
     return _HIDDEN.sub("", text.replace(BLANK, " "))
 
 
+def is_blank(text: str) -> bool:
+    """Return whether a text renders as nothing."""
+    return not without_hidden(text).strip()
+
+
 _CAPITALS: Final = str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕЗКМНОРСТУХЅІЈԚԜ", "ABEZHIKMNOPTYXABE3KMHOPCTYXSIJQW")
 _SMALL: Final = str.maketrans(
     "αγηικνορτυχωавегкмнорстухѕіјԁһԛԝпօոսհցıɑɡᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ01i|",

@@ -329,6 +329,7 @@ Q_CLUSTER = {
 # All policies with values that an agent or a user may override; each key belongs to exactly one.
 POLICIES = [
     "memoryhub.tenancy.policy.TrustPolicy",
+    "memoryhub.tenancy.policy.SecretsPolicy",
     "memoryhub.tenancy.policy.ZonePolicy",
     "memoryhub.llm.usage.caps.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",

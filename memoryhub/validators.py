@@ -3,7 +3,8 @@
 NUL and lone surrogates cannot be stored in PostgreSQL's text, NaN and Infinity not in its JSON, a
 nesting of thousands exhausts the interpreter's stack, and integers of thousands of digits its
 patience; of a key that is given twice one value would be lost. Each is refused here, once, with the
-place named, whatever field it stands in. Pure: the API's parser and the admin's forms both ask it.
+place named, in any field; in the texts of a request, what cannot be stored is replaced.
+Pure: the API's parser and the admin's forms both ask it.
 """
 
 import json
@@ -20,17 +21,55 @@ MAX_STRINGS = 200_000
 MAX_VALUES = 1_000_000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+KEY = " (a key)"
 _BRACKET = re.compile(r"[][{}]")
 
 
 class UnusableJSON(ValueError):
-    """A document that is no JSON, or that holds what cannot be stored; the message says where."""
+    """A document that is no JSON, or that holds what cannot be stored; the message names the place."""
 
 
 def parse_json(body: bytes) -> Any:
     """Return the document in `body`; raises UnusableJSON for what cannot be parsed or stored."""
+    document, is_storable = _parse(body)
+    if not is_storable:
+        check_storable(document)
+    return document
+
+
+def parse_mended_json(body: bytes) -> tuple[Any, int]:
+    """Return the document in `body`, and in how many of its texts NUL or half a surrogate pair was replaced by U+FFFD.
+
+    Raises UnusableJSON for what cannot be parsed, and for such a character in a key.
+    """
+    document, is_storable = _parse(body)
+    return (document, 0) if is_storable else mend(document)
+
+
+def mend(document: Any, path: str = "body") -> tuple[Any, int]:
+    """Return a document with U+FFFD in place of what its texts cannot hold, and the number of texts that had it.
+
+    Raises UnusableJSON for a key that has.
+    """
+    wrong = [location for location, text in _texts(document, path) if text_problem(text)]
+    for location in wrong:
+        if location.endswith(KEY):
+            check_storable(document, path)
+    return (_mended(document), len(wrong)) if wrong else (document, 0)
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return {key: _mended(item) for key, item in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, list) else value
+
+
+def _parse(body: bytes) -> tuple[Any, bool]:
+    """Return the document in `body`, and whether all of it can surely be stored."""
     if not body.strip():
-        return {}
+        return {}, True
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -41,9 +80,7 @@ def parse_json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise UnusableJSON(f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
     # Both can occur only as escapes: unescaped, neither is valid in UTF-8 or JSON.
-    if _ESCAPED_UNSTORABLE.search(text):
-        check_storable(document)
-    return document
+    return document, _ESCAPED_UNSTORABLE.search(text) is None
 
 
 def decode_json(text: str, name: str = "body") -> Any:
@@ -163,7 +200,7 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _texts(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield f"{path} (a key)", key
+            yield f"{path}{KEY}", key
             yield from _texts(item, _member(path, key))
 
 

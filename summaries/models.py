@@ -11,10 +11,11 @@ from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 from conversations.models import TRUSTS, Message, Session
 from memoryhub.auth.models import NumberedVersion
 from memoryhub.auth.principals import TextVerb
+from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
 from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
-from summaries.domain.documents import DocumentKind, check_document_name
+from summaries.domain.documents import DocumentKind, check_document_name, line_digest
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, EventKind, ProjectStatus
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator
@@ -236,9 +237,24 @@ class Document(ActorRow):
             )
         ]
 
+    derived_from_texts: ClassVar = ("token_count",)
+
     def check_import(self) -> None:
         """Raise BadDocumentName for what a forged export may hold: names become files when a project is exported."""
         check_document_name(self.name)
+
+    def before_screened_save(self, former: Mapping[str, Any]) -> None:
+        """Give changed lines the provenance and trust of the lines that they replace."""
+        self.token_count = count_raw(self.text)
+        old, new = (list(map(line_digest, text.splitlines())) for text in (former["text"], self.text))
+        entries = {bytes(entry.text_digest): entry for entry in self.entries.all()}
+        replaced = [entries[digest] for digest in dict.fromkeys(old) if digest in entries and digest not in new]
+        added = [digest for digest in dict.fromkeys(new) if digest not in old and digest not in entries]
+        doubted = [entry for entry in replaced if entry.trust == Trust.UNTRUSTED]
+        for place, digest in enumerate(added if replaced else []):
+            entry = (doubted or replaced[place:] or replaced)[0]
+            values = {name: getattr(entry, name) for name in ("pinned", "source", "trust", "created_at")}
+            self.entries.create(actor_id=self.actor_id, text_digest=digest, **values)
 
     def __str__(self) -> str:
         return f"{self._meta.verbose_name} {self.id}"

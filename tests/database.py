@@ -191,3 +191,8 @@ def everywhere(needle: str) -> set[str]:
 
 def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def dumped() -> dict[str, bytes]:
+    """Return what every table holds, by its name."""
+    return {table: b"".join(lines) for table, lines in _contents().items()}

@@ -126,6 +126,8 @@ def store_answer(
         turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage
     ):
         raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
+    # The client gets what the model wrote, also a secret that is not stored.
+    stored.messages[0].content, stored.messages[0].blocks = completion.text, completion.blocks or None
     return turn
 
 

@@ -207,16 +207,19 @@ def _store_question(
         show_branch(
             session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, by=by, now=now
         )
+    asked = stored.messages[-1]
     turn = ChatTurn.objects.create(
         actor=actor,
         session=session,
-        question=stored.messages[-1],
+        question=asked,
         key=key,
         body_digest=question.digest,
         state=TurnState.ANSWERING,
         until=until,
         created_at=now,
     )
+    # The model reads what was sent, also a secret that is not stored.
+    asked.content, asked.blocks = new.content, list(new.blocks) if new.blocks else None
     return turn, True
 
 

@@ -18,11 +18,13 @@ from django.db.models import F
 
 from conversations.actions.deleted import deleted_from
 from conversations.actions.questions import Question
+from conversations.actions.screening import screen_message
 from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_tags
 from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn, Message, Opening, Session, opens_with
+from memoryhub.auth.screening import Screening
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -76,8 +78,10 @@ def place_question(
     """
     tags = effective_policy(ChatPolicy, actor.agent, actor).unstored_tags
     places = [place for place in range(len(talk.history)) if place not in talk.examples]
-    history = [without_tags(talk.history[place], tags) for place in places]
-    asked = without_tags(talk.asked, tags)
+    # What is compared with stored messages is screened as they were; the model reads what the client shows.
+    screening = Screening(actor)
+    history = [screen_message(without_tags(talk.history[place], tags), screening) for place in places]
+    asked = screen_message(without_tags(talk.asked, tags), screening)
     session_id = _session_of(actor, question, asked, history, name, store, now)
     own = Session.objects.filter(Session.has_id([session_id]), actor=actor).first() if session_id else None
     rows = _latest(actor, own.pk) if own else []
@@ -94,7 +98,7 @@ def place_question(
         is_deleted = deleted_from(actor.pk, [key])
         before = [each for each in before if not is_deleted(key, each.role, each.content)]
     parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
-    after = {_fingerprint(each) for each in talk.after}
+    after = {_fingerprint(screen_message(each, screening)) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]
     return replace(
         question,

@@ -7,6 +7,7 @@ from uuid import UUID
 from conversations.domain.client_talk import opening_of
 from conversations.domain.messages import NewMessage
 from conversations.models import DeletedMessage, Session
+from memoryhub.auth.screening import Screening
 
 
 def note_deleted(session: Session, messages: Iterable[tuple[str, str]]) -> None:
@@ -19,7 +20,7 @@ def note_deleted(session: Session, messages: Iterable[tuple[str, str]]) -> None:
 
 
 def deleted_from(actor_id: UUID, session_ids: Iterable[UUID]) -> Callable[[UUID, str, str], bool]:
-    """Return the test whether a message, by session, role and text, was deleted."""
+    """Return the test whether a message, by session, role and screened text, was deleted."""
     rows = DeletedMessage.objects.filter(actor_id=actor_id, session_id__in=list(session_ids))
     deleted = {(key, bytes(digest)) for key, digest in rows.values_list("session_id", "digest")}
     return lambda session_id, role, text: bool(deleted) and (session_id, _digest(role, text)) in deleted
@@ -27,12 +28,14 @@ def deleted_from(actor_id: UUID, session_ids: Iterable[UUID]) -> Callable[[UUID,
 
 def without_deleted(session: Session, batch: Sequence[NewMessage]) -> list[NewMessage]:
     """Return messages without those with a `client_message_id` that were deleted from the session."""
-    is_resent = [message.client_message_id is not None for message in batch]
-    is_deleted = deleted_from(session.actor_id, [session.public_id] if any(is_resent) else [])
+    if all(message.client_message_id is None for message in batch):
+        return list(batch)
+    key, screening = session.public_id, Screening(session.actor)
+    is_deleted = deleted_from(session.actor_id, [key])
     return [
         each
         for each in batch
-        if each.client_message_id is None or not is_deleted(session.public_id, each.role, each.content)
+        if each.client_message_id is None or not is_deleted(key, each.role, screening.text(each.content))
     ]
 
 

@@ -20,6 +20,7 @@ from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.models import NumberedVersion
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, TextVerb
+from memoryhub.auth.screening import Screening
 from memoryhub.tenancy.policy import Trust
 
 Row = TypeVar("Row", bound=Any)
@@ -124,6 +125,9 @@ class WrittenTexts(ABC, Generic[Row]):
 
     def save_version(self, row: Row, *, verb: TextVerb, by: Principal, reason: str, now: datetime, **more: Any) -> Row:
         """Save a locked row, and record its change as a version and in the audit trail (SPEC U1, A11)."""
+        screening = Screening(row.actor)
+        for name in self.versioned_fields:
+            setattr(row, name, screening.json(getattr(row, name)))
         row.version, row.updated_at = row.version + 1, now
         row.save()
         row.versions.create(
@@ -136,5 +140,6 @@ class WrittenTexts(ABC, Generic[Row]):
             **more,
         )
         audit.record(by=by, verb=verb, row=row, reason=reason, now=now)
+        screening.record(by=by, row=row, now=now)
         self.changed(row)
         return row

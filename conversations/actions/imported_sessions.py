@@ -12,11 +12,13 @@ from django.db.models import Max, Q
 from conversations.actions.deleted import deleted_from
 from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
 from conversations.actions.receipts import forget_sources
+from conversations.actions.screening import screen_message
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import writing_spaces
 from memoryhub.ids import new_id
 from memoryhub.importexport.foreign.imports import ImportContext
@@ -63,10 +65,14 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
 
 def _leave_out_deleted(actor: Actor, conversations: dict[UUID, _Conversation], context: ImportContext) -> None:
     """Take out what a person has deleted here, and sessions of which nothing else is left."""
-    is_deleted = deleted_from(actor.pk, conversations)
+    is_deleted, screening = deleted_from(actor.pk, conversations), Screening(actor)
     for key, conversation in [*conversations.items()]:
         messages = conversation.messages
-        kept = {number: each for number, each in messages.items() if not is_deleted(key, each.role, each.text)}
+        kept = {
+            number: each
+            for number, each in messages.items()
+            if not is_deleted(key, each.role, screening.text(each.text))
+        }
         if len(kept) == len(messages):
             continue
         context.report.known[MESSAGES] += len(messages) - len(kept)
@@ -119,13 +125,14 @@ def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: Impor
     policy = effective_policy(TrustPolicy, actor.agent, actor)
     trust = policy.trust(channel=context.channel, source_is_trusted=context.by.is_trusted)
     spaces, zone = writing_spaces(), zone_of(actor.agent, actor)
-    sessions = [_session(actor, key, conversation, context) for key, conversation in new.items()]
+    screening = Screening(actor)
+    sessions = [_session(actor, key, conversation, context, screening) for key, conversation in new.items()]
     for taken in Session.objects.filter(pk__in=new).values_list("pk", flat=True):  # by another actor
         session = next(each for each in sessions if each.pk == taken)
         session.pk, session.client_id = new_id(), taken
     Session.objects.bulk_create(sessions)
     numbered_messages = [
-        (session, Numbered(seq, _new_message(message, session.started_at)))
+        (session, Numbered(seq, screen_message(_new_message(message, session.started_at), screening)))
         for session in sessions
         for seq, message in enumerate(new[session.public_id].messages.values(), 1)
     ]
@@ -138,13 +145,16 @@ def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: Impor
     insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
     audit.record_each(by=context.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=context.now)
+    screening.record(by=context.by, row=sessions[0], now=context.now)
     spoken = [session.pk for session in sessions if session.message_count]
     enqueue_triggered("turn", actor_id=actor.pk, session_ids=spoken, lane=context.by.id)
     for session in sessions:
         context.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
 
 
-def _session(actor: Actor, key: UUID, conversation: _Conversation, context: ImportContext) -> Session:
+def _session(
+    actor: Actor, key: UUID, conversation: _Conversation, context: ImportContext, screening: Screening
+) -> Session:
     session, messages = conversation.session, conversation.messages
     times = [message.created_at for message in messages.values() if message.created_at is not None]
     started_at = min(session.started_at or min(times, default=context.now), context.now)
@@ -153,7 +163,7 @@ def _session(actor: Actor, key: UUID, conversation: _Conversation, context: Impo
         id=key,
         actor=actor,
         channel=context.channel,
-        title=session.title,
+        **screening.columns(Session, {"title": session.title}),
         metadata={"conversation_id": session.id},
         started_at=started_at,
         last_message_at=latest if messages else None,

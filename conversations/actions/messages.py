@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.screening import screen_message
 from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
 from conversations.domain.messages import (
     SPOKEN_ROLES,
@@ -25,6 +26,7 @@ from conversations.domain.messages import (
 from conversations.models import Message, MessageIndex, MessageQuerySet, Session
 from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.db.copy import copy_rows
 from memoryhub.db.prepared import PreparedQuery, prepared_cursor, stored
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
@@ -80,7 +82,7 @@ def add_messages(
     channel: str = "",
     triggers: Sequence[Event] = ("turn",),
 ) -> AddedMessages:
-    """Store messages at the end of a session; a known `client_message_id` returns the first row.
+    """Store messages at the end of a session, without secrets; a known `client_message_id` returns the first row.
 
     Raises MessageIdReused where it came with another role or text, and stores nothing then: the caller's transaction
     is over.
@@ -88,7 +90,8 @@ def add_messages(
     remote embedder is called in the background. `channel` is that of the call, which may be less trusted than the
     session's: the more doubtful of both decides. `triggers` names the events whose jobs are enqueued.
     """
-    spaces = writing_spaces()
+    spaces, screening = writing_spaces(), Screening(session.actor)
+    batch = [screen_message(message, screening) for message in batch]
     tokens = {id(message): count_raw(message.content) + _count_tool_tokens(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
     entries = message_index_entries(batch, spaces, now, zone)
@@ -107,6 +110,7 @@ def add_messages(
         rows = insert_messages(values, [entries.get(id(numbered.message)) for numbered in placement.new], spaces)
         _extend(locked, rows, now)
         if rows:
+            screening.record(by=by, row=session, now=now)
             enqueue_triggered(*triggers, actor_id=locked.actor_id, session_ids=[locked.pk], lane=by.id)
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))
@@ -168,7 +172,9 @@ def _count_tool_tokens(message: NewMessage) -> int:
 def message_index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
-    searchable = [message for message in batch if is_searchable(message.role, message.content)]
+    searchable = [
+        message for message in batch if is_searchable(message.role, message.content) and not message.needs_review
+    ]
     words = [
         searchable_text(
             message.content,

@@ -14,6 +14,7 @@ from conversations.models import Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.tenancy.models import Actor
 
@@ -51,15 +52,16 @@ def store_receipt(
     now: datetime,
 ) -> Receipt:
     """Store the receipt of a context, in one statement. Raises UnknownRow where the actor no longer exists."""
-    items = [item.as_json() for item in assembly.items]
+    screening = Screening(actor)
+    items = _screened([item.as_json() for item in assembly.items], screening)
     receipt = Receipt(
         actor=actor,
         session=session,
         created_at=now,
-        query=message,
+        query=screening.text(message),
         token_limit=assembly.metadata.token_limit,
         total_tokens=assembly.metadata.total_tokens,
-        metadata=dict(metadata),
+        metadata=screening.json(metadata),
         items=items,
         source_ids=sorted(
             {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
@@ -75,6 +77,14 @@ def store_receipt(
             raise UnknownRow(_("The user was erased at the same time."))
     receipt._state.adding = False  # inserted by the statement above, so that a later save() updates
     return receipt
+
+
+def _screened(items: list[dict[str, Any]], screening: Screening) -> list[dict[str, Any]]:
+    """Return items without secrets in their excerpts, which most have not: those of the call itself alone may."""
+    texts = [item["excerpt"] for item in items]
+    if screening.text("\n".join(texts)) == "\n".join(texts):
+        return items
+    return [{**item, "excerpt": screening.text(item["excerpt"])} for item in items]
 
 
 @transaction.atomic

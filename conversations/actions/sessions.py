@@ -17,6 +17,7 @@ from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, lock_actor, resolve
 from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
@@ -48,8 +49,9 @@ def open_session(
     free id.
     """
     lock_actor(actor.id)
-    key = session_id or new_id()
-    defaults = {"channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
+    key, screening = session_id or new_id(), Screening(actor)
+    texts = screening.columns(Session, {"title": title, "metadata": dict(metadata or {})})
+    defaults = {"channel": channel, "started_at": now, **texts}
     session, is_new = Session.objects.filter(Session.has_id([key]), actor=actor).first(), False
     if session is None:
         session, is_new = Session.objects.get_or_create(pk=key, defaults={**defaults, "actor": actor})
@@ -61,6 +63,7 @@ def open_session(
     session.actor = actor
     if is_new:
         audit.record(by=by, verb="open", row=session, now=now)
+        screening.record(by=by, row=session, now=now)
     return session, is_new
 
 
@@ -70,12 +73,15 @@ def update_session(*, session: Session, values: Mapping[str, Any], by: Principal
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     lock_actor(session.actor_id)
+    screening = Screening(session.actor)
     changed = {name: values[name] for name in ("title", "metadata") if name in values}
+    changed = screening.columns(Session, changed)
     rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id)
     if changed and not rows.update(**changed):
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.public_id))
     if changed:
         audit.record(by=by, verb="update", row=session, details={"fields": sorted(changed)}, now=now)
+        screening.record(by=by, row=session, now=now)
     session.refresh_from_db()
     return session
 

@@ -12,7 +12,8 @@ from rest_framework import serializers
 from conversations.domain.formats import IMAGE_TYPES
 from conversations.domain.messages import Role, text_of_blocks
 from memoryhub.api.fields import ObjectField, OneOf, PatternField, StrictSerializer, TextField, URLField
-from memoryhub.validators import UnusableJSON, parse_json
+from memoryhub.look_alikes import is_blank
+from memoryhub.validators import UnusableJSON, parse_mended_json
 
 MAX_TEXT_LENGTH: Final = 1_000_000
 MAX_DATA_LENGTH: Final = 7_000_000
@@ -93,7 +94,7 @@ class BlockIn(StrictSerializer):
             return _reference(block)
         if kind == "tool_use" and not re.match(TOOL_NAME, block["name"]):
             raise serializers.ValidationError({"name": [ToolNameField().error_messages["invalid"]]})
-        if kind == "text" and not block["text"].strip():
+        if kind == "text" and is_blank(block["text"]):
             raise serializers.ValidationError({"text": ["must hold more than white space."]})
         return _result(block) if kind == "tool_result" else block
 
@@ -169,7 +170,7 @@ class ContentField(serializers.Field):
         return value
 
     def _text(self, text: str) -> str:
-        if not text.strip() and not self.allow_blank:
+        if is_blank(text) and not self.allow_blank:
             self.fail("empty")
         if len(text) > MAX_TEXT_LENGTH:
             self.fail("long")
@@ -208,7 +209,7 @@ def placement_error(role: Role, content: Any, *, has_calls: bool, has_result: bo
     kinds = {block["type"] for block in content} if isinstance(content, list) else set()
     if content is None and not has_calls:
         return {"content": ["This field is required."]}
-    if isinstance(content, str) and not content.strip() and not has_calls and not has_result:
+    if isinstance(content, str) and is_blank(content) and not has_calls and not has_result:
         return {"content": ["must hold more than white space."]}
     if has_calls and role != Role.ASSISTANT:
         return {"tool_calls": ["Only an assistant calls tools."]}
@@ -239,7 +240,7 @@ def text_and_blocks(
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     try:
-        arguments = parse_json((function["arguments"].strip() or "{}").encode())
+        arguments, _replaced = parse_mended_json((function["arguments"].strip() or "{}").encode())
     except UnusableJSON:
         arguments = None
     if not isinstance(arguments, dict):

@@ -33,6 +33,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from memoryhub.look_alikes import is_blank
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Check, Input
 from memoryhub.zones import stated_offset
@@ -258,7 +259,7 @@ class AskedField(ContentField):
         content = super().to_internal_value(data)
         if isinstance(content, list):
             has_allowed_types = {block["type"] for block in content} <= {"text", "image", "file"}
-            if not has_allowed_types or not text_of_blocks(content).strip():
+            if not has_allowed_types or is_blank(text_of_blocks(content)):
                 self.fail("asked")
         return content
 

@@ -16,7 +16,6 @@ from conversations.domain.content import (
     attachment_reductions,
     blocks_of,
     has_tools,
-    is_blank,
     one_line,
     plain_text,
     sections_of,
@@ -39,6 +38,7 @@ from conversations.domain.layers import (
 from conversations.domain.passages import passages
 from conversations.domain.policy import ContextPolicy
 from memoryhub.errors import DomainError
+from memoryhub.look_alikes import is_blank
 
 
 class CutOrder(StrEnum):

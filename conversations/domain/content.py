@@ -36,10 +36,6 @@ def visible(text: str) -> str:
     return shown if shown.isascii() else _SURROGATE.sub("\ufffd", shown)
 
 
-def is_blank(text: str) -> bool:
-    return not visible(text).strip()
-
-
 def one_line(text: str) -> str:
     """Return text as one line: every run of line breaks of any kind is one space, the ends are stripped.
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from conversations.domain.content import Content, Language, is_blank, label, one_line
+from conversations.domain.content import Content, Language, label, one_line
 from memoryhub.errors import _
+from memoryhub.look_alikes import is_blank
 
 SYSTEM: Final = "system"
 PINNED: Final = "pinned"

@@ -41,6 +41,7 @@ class NewMessage:
     """A message as a client sends it; `created_at` None means now, `utc_offset_minutes` None the actor's zone.
 
     With `merge`, the session may have it already, from another way in: then what that row lacks is added to it.
+    One that `needs_review`, as it states a password, is not found by searches.
     """
 
     role: Role
@@ -52,6 +53,7 @@ class NewMessage:
     utc_offset_minutes: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     merge: bool = False
+    needs_review: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from memoryhub.admin.base import clock, format_count
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import PrincipalKind
+from memoryhub.auth.screening import screened_entries
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.retries import State
 from memoryhub.jobs.status import HEALTH_LABELS, JobsStatus, jobs_status
@@ -254,6 +255,14 @@ def core_panel(now: datetime) -> list[PanelItem]:
         Tile(_("Agents"), Agent.objects.all(), _("with memories"), Agent),
         Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
+        Tile(
+            _("Secrets removed"),
+            screened_entries().filter(at__gte=now - RECENT),
+            _("texts of the last 7 days"),
+            AuditEntry,
+            "?verb__exact=redact",
+            section=Section.BACKGROUND,
+        ),
         *(
             RecentAction(entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id)
             for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:AUDIT_ENTRIES_READ]

@@ -91,6 +91,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "pin": pgettext_lazy("done", "pinned"),
     "preview": pgettext_lazy("done", "previewed"),
     "reactivate": pgettext_lazy("done", "reactivated"),
+    "redact": pgettext_lazy("done", "secrets removed from"),
     "reject": pgettext_lazy("done", "rejected"),
     "reopen": pgettext_lazy("done", "reopened"),
     "restore": pgettext_lazy("done", "restored"),

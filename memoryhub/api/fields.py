@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from functools import cached_property
 from heapq import nsmallest
-from typing import IO, Any
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -22,14 +22,18 @@ from rest_framework.fields import empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import payload_too_large
+from memoryhub.look_alikes import is_blank
 from memoryhub.tenancy.namespaces import MAX_OWNER_LENGTH, namespace_owner
 from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_AGENT_ID, MAX_USER_ID
-from memoryhub.validators import UnusableJSON, parse_json
+from memoryhub.validators import UnusableJSON, parse_mended_json
 from memoryhub.zones import day_end
 
 
 class StrictJSONParser(BaseParser):
-    """Parser for `application/json`; errors are a 400 with the position, or a 413."""
+    """Parser for `application/json`; errors are a 400 with the position, or a 413.
+
+    Characters of texts that cannot be stored are replaced, and the request notes in how many (`REPLACED`).
+    """
 
     media_type = "application/json"
 
@@ -42,10 +46,16 @@ class StrictJSONParser(BaseParser):
         if len(body) > settings.MAX_BODY_BYTES:
             raise payload_too_large()
         try:
-            return parse_json(body)
+            document, replaced = parse_mended_json(body)
         except UnusableJSON as error:
             raise ParseError(str(error)) from None
+        if replaced and parser_context:
+            setattr(parser_context["request"]._request, REPLACED, replaced)
+        return document
 
+
+REPLACED: Final = "replaced_texts"
+"""The attribute of a request with the number of its texts in which characters were replaced."""
 
 MAX_JSON_BYTES = 64_000
 MAX_ENTRIES = 1_000
@@ -173,7 +183,8 @@ class UserIdField(StringField):
 
     def to_internal_value(self, data: Any) -> str:
         value = super().to_internal_value(data)
-        if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        # U+FFFD may stand for NUL: another id than the client meant.
+        if any(ord(character) < 32 or character in "\x7f\ufffd" for character in value):
             self.fail("control")
         if len(namespace_owner("", value)) > MAX_OWNER_LENGTH:
             self.fail("encoded")
@@ -181,7 +192,7 @@ class UserIdField(StringField):
 
 
 class TextField(StringField):
-    """Text stored exactly as given, never trimmed; whitespace alone counts as empty."""
+    """Text stored exactly as given, never trimmed; what renders as nothing counts as empty."""
 
     default_error_messages = {"empty": "must hold more than white space."}
 
@@ -190,7 +201,7 @@ class TextField(StringField):
 
     def to_internal_value(self, data: Any) -> str:
         value = super().to_internal_value(data)
-        if not self.allow_blank and not value.strip():
+        if not self.allow_blank and is_blank(value):
             self.fail("empty")
         return value
 

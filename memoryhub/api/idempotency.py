@@ -28,6 +28,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.screening import screen_answer
 from memoryhub.db.pool import process_lock, release_connection
 from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.ids import new_id
@@ -221,7 +222,7 @@ def _record(call: Call, response: Response, about: UUID | None, now: datetime, *
     if response.status_code >= 400:
         return
     headers = {name: response[name] for name in RECORDED_HEADERS if response.has_header(name)}
-    body = None if response.data is None else JSONRenderer().render(response.data).decode()
+    body = None if response.data is None else screen_answer(JSONRenderer().render(response.data).decode(), about)
     values = [
         now - RETENTION, PURGE_BATCH_SIZE, new_id(), about, call.api_key.pk, call.route, call.key, call.digest,
         response.status_code, Jsonb(headers), body, is_read, now,

@@ -29,6 +29,7 @@ from rest_framework.serializers import BaseSerializer, ListField, ListSerializer
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
+from memoryhub.api.fields import REPLACED
 from memoryhub.api.idempotency import MAX_KEY_LENGTH, answer_once
 from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
@@ -256,11 +257,13 @@ class ApiView(APIView):
             check_disk()
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""
+        """Answer 304 without a body for a read with `If-None-Match: *` of an existing row, and note replaced texts."""
         tag = response.headers.get("ETag")  # 0: the row does not exist, and this would be its first version
         is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
             response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
+        if replaced := getattr(request._request, REPLACED, 0):
+            response["Replaced-Texts"] = str(replaced)
         return super().finalize_response(request, response, *args, **kwargs)
 
     @property

@@ -10,6 +10,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Principal
 from memoryhub.db.copy import copy_rows
 from memoryhub.ids import new_id
+from memoryhub.privacy.screening import screen
 from memoryhub.tenancy.models import Actor, Agent
 
 KINDS: Final = {"apikey": "api_key", "routingdecision": "routing", "sleeprun": "sleep_run", "user": "person"}
@@ -54,7 +55,7 @@ def record_each(
     entries = [
         _entry(
             by, verb, object_kind, object_id, now, agent_id=actor.agent_id if actor else agent_id,
-            user_id=actor.user_id if actor else "", reason=str(reason), details=dict(details or {}),
+            user_id=actor.user_id if actor else "", reason=screen(str(reason)).text, details=dict(details or {}),
         )
         for object_id in object_ids
     ]  # fmt: skip

@@ -33,6 +33,7 @@ from memoryhub.auth.principals import Principal, Scope
 from memoryhub.db.pool import return_connection, turn
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.tenancy.models import Actor
+from memoryhub.validators import UnusableJSON, mend
 
 log = logging.getLogger("memoryhub.requests")
 
@@ -175,9 +176,16 @@ class Call:
 def call_tool(
     tool: Tool, *, api_key: ApiKey, address: Address, idempotency_key: str | None, arguments: Mapping[str, Any]
 ) -> str:
-    """Run a tool and return its answer as JSON. Raises CallFailed."""
+    """Run a tool and return its answer as JSON. Raises CallFailed.
+
+    Characters of texts that cannot be stored are replaced.
+    """
     call = Call(api_key, address, datetime.now(UTC))
-    return _run(tool.name, partial(_answer, tool, call, idempotency_key, arguments), call, tool.scope)
+    try:
+        mended, _replaced = mend(dict(arguments), "call")
+    except UnusableJSON as error:
+        raise CallFailed(str(error)) from error
+    return _run(tool.name, partial(_answer, tool, call, idempotency_key, mended), call, tool.scope)
 
 
 def read_resource(resource: Resource, *, api_key: ApiKey, address: Address, values: Mapping[str, str]) -> str:

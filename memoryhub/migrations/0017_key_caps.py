@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryhub', '0015_term_tenants'),
+        ('memoryhub', '0016_secret_counts'),
     ]
 
     operations = [

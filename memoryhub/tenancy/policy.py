@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID, uuid5
 
 from memoryhub.errors import Message, _, format_lazy
@@ -259,6 +259,30 @@ class TrustPolicy(Policy):
     def doubts(self, channel: str) -> bool:
         """Return whether a channel is untrusted, or looks like one that is."""
         return any(looks(channel) & looks(each) for each in self.untrusted_channels)
+
+
+@dataclass(frozen=True)
+class SecretsPolicy(Policy):
+    """Treatment of passwords, keys and tokens in texts that are stored (SPEC M13)."""
+
+    secrets: str = "redact"
+
+    KEEP: ClassVar = "keep"
+    REVIEW: ClassVar = "review"
+    TITLE = _("Secrets")
+    CHECKS = {
+        "secrets": one_of(
+            {"redact": _("replace them"), REVIEW: _("keep them, and ask a curator"), KEEP: _("keep them")}
+        ).described(
+            _("Passwords, keys and tokens"),
+            _(
+                "`redact`: a mark is stored in place of a secret. `review`: the text is stored; its memory waits for a "
+                "curator, its message is not recalled elsewhere. `keep`: the text is stored. Except with `keep`, a "
+                "sentence that states a password is treated as with `review`"
+            ),
+        )
+    }
+    OPERATOR_ONLY = frozenset(CHECKS)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,13 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
+from strength.actions.drafts import SCREENED_FIELDS
 from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile
@@ -222,7 +224,9 @@ def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
     now: datetime, allowed: frozenset[Status] = frozenset(Status), batch: UUID | None = None,
 ) -> Memory:  # fmt: skip
-    spaces = writing_spaces()
+    spaces, screening = writing_spaces(), Screening(memory.actor)
+    written = {name: values[name] for name in SCREENED_FIELDS if name in values}
+    values = {**values, **screening.columns(Memory, written)}
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
@@ -248,6 +252,7 @@ def _change(
         if strength != locked.strength:
             revision_data[STRENGTH] = locked.strength
         store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=revision_data, batch=batch)
+        screening.record(by=by, row=locked, now=now)
         if STRENGTH in revision_data:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:

@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
-from memoryhub.auth.principals import Principal
+from memoryhub.auth.principals import Principal, PrincipalKind
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import IndexEntry
 from memoryhub.search.index import UnusableVector, unit_vector
 from memoryhub.search.models import EmbeddingSpace
@@ -72,6 +73,18 @@ class NewMemory:
     """The client sent an idempotency key, so a repetition within a minute is intended."""
     contradicted_ids: frozenset[UUID] = frozenset()
     """Memories that it contradicts, which are never its duplicates."""
+
+
+SCREENED_FIELDS: Final = ("content", "tags", "learnings", "metadata")
+
+
+def screen_memory(new: NewMemory, screening: Screening, by: Principal) -> NewMemory:
+    """Return a memory as it is to be stored; unless a curator writes it, one that needs a review is pending."""
+    screening.needs_review = False
+    texts = {name: getattr(new, name) for name in SCREENED_FIELDS}
+    screened = replace(new, **screening.columns(Memory, texts))
+    needs_review = screening.needs_review and by.kind is not PrincipalKind.CURATOR
+    return replace(screened, needs_approval=new.needs_approval or needs_review)
 
 
 @dataclass(frozen=True, eq=False)

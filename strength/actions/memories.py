@@ -16,6 +16,7 @@ from conversations.models import Message
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.models import Actor
@@ -28,6 +29,7 @@ from strength.actions.drafts import (
     complete_memories,
     index_entry_of,
     is_shared,
+    screen_memory,
     sources_of,
 )
 from strength.actions.duplicates import near_duplicates
@@ -74,7 +76,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased concurrently.
     """
-    spaces = writing_spaces()
+    spaces, screening = writing_spaces(), Screening(actor)
+    new = screen_memory(new, screening, by)
     memory, messages = build_draft(actor, new, by, now)
     draft = Draft(memory, new, messages, index_entry_of(new, index_entries([new.content], spaces)[0], spaces))
     with atomic_but_for_tombstones():
@@ -96,6 +99,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
             is_intended = new.has_idempotency_key or not looks_like_retry(existing, messages, now)
             return _repeat(existing, memory, messages, by=by, now=now, counts=is_intended), False
         complete_memories([draft], spaces, by=by, reason=reason, now=now)
+        screening.record(by=by, row=memory, now=now)
         if replaced is not None:
             Memory.objects.of([actor.pk]).filter(pk=replaced.pk).update(superseded_by=memory)
     return memory, True
@@ -116,6 +120,7 @@ def _archive_replaced(pending: Memory, by: Principal, now: datetime) -> None:
 @transaction.atomic
 def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
     """Reinforce an active memory, or add the sources to a pending one. Raises MemoryRefused."""
+    new = screen_memory(new, Screening(memory.actor), by)
     draft, messages = build_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
     locked = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)

@@ -13,6 +13,7 @@ from conversations.actions.project_routing import route_to_project
 from conversations.domain.routing import AUTO, UNNAMED, Routing
 from memoryhub.auth.access import Tenant, lock_actor, resolve_many
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
@@ -121,7 +122,9 @@ def begin_task(
     offered = [{"id": str(hit.memory.pk), "scores": hit.breakdown.as_dict()} for hit in hits]
     with transaction.atomic():
         lock_actor(actor.id)
-        task = Task.objects.create(actor=actor, query=query, perspective=perspective, offered=offered, created_at=now)
+        task = Task.objects.create(
+            actor=actor, query=Screening(actor).text(query), perspective=perspective, offered=offered, created_at=now
+        )
     return BegunTask(task, hits, routing)
 
 
@@ -205,7 +208,8 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     used = [memory for memory in used if memory.pk not in not_reinforced]
     if completion.impact is not None:
         apply_impact(memories=used, impact=completion.impact, by=by, now=now)
-    task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result
+    task.state, task.completed_at = TaskState.COMPLETED, now
+    task.result = Screening(task.actor).json(completion.result)
     task.used_memory_ids, task.errors = [memory.pk for memory in used], findings.errors
     task.save()
     if not by.is_trusted:  # tasks advance a decay clock

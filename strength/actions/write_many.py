@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.db.copy import copy_models
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
@@ -25,6 +26,7 @@ from strength.actions.drafts import (
     build_draft,
     complete_memories,
     index_entry_of,
+    screen_memory,
     source_messages,
     sources_of,
 )
@@ -74,7 +76,8 @@ def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, no
 
     Raises UnknownRow where the actor was erased concurrently.
     """
-    spaces, items = writing_spaces(), [BatchItem(new) for new in news]
+    spaces, screening = writing_spaces(), Screening(actor)
+    items = [BatchItem(screen_memory(new, screening, by)) for new in news]
     drafts = _build_drafts(actor, items, spaces, by, now)
     with transaction.atomic():
         lock_shared(actor.pk)
@@ -86,6 +89,7 @@ def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, no
         for draft in drafts:
             if draft.item.memory is None:
                 _write_one(actor, draft.item, by, now)
+        screening.record(by=by, row=actor, now=now)
     return items
 
 

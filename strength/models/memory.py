@@ -22,7 +22,7 @@ from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, One
 from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from memoryhub.tenancy.policy import Trust
 from strength.domain.duplicates import wording_digest
-from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status
+from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status, content_digest
 from strength.domain.strength import MIN_STRENGTH, NO_DECAY, Numbers, strength_now
 from strength.models.locks import lock_shared, update_fading
 from strength.models.sleep import SleepState, choices, recompute_marks
@@ -108,6 +108,7 @@ class Memory(Facets, OwnedRow):
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
     not_exported: ClassVar = frozenset({"wording_digest"})
+    derived_from_texts: ClassVar = ("content_digest", "wording_digest")
     untrusted_import_values: ClassVar[Mapping[str, Any]] = {
         "trust": Trust.UNTRUSTED,
         "status": Status.PENDING,
@@ -162,6 +163,15 @@ class Memory(Facets, OwnedRow):
             models.Index(fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)),
             models.Index(fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)),
         ]
+
+    def before_screened_save(self, former: Mapping[str, Any]) -> None:
+        """Renew the digest; memories that differed in their secrets alone get numbers, as a text is stored once."""
+        screened, number = self.content, 1
+        same = Memory.objects.of([self.actor_id]).filter(namespace=self.namespace).exclude(pk=self.pk)
+        while same.filter(content_digest=content_digest(self.content)).exists():
+            number += 1
+            self.content = f"{screened} ({number})"
+        self.content_digest = content_digest(self.content)
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {str(self.id)[:13]}"

@@ -14,6 +14,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -201,6 +202,8 @@ def append_entry(
     project = locked_project(project)
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     at = said_at or local_time(now, zone_of(project.actor.agent, project.actor))
+    screening = Screening(project.actor)
+    text = screening.text(text)
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
     digest = line_digest(line)
     entry = {"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now}
@@ -217,6 +220,7 @@ def append_entry(
             return _pin_line(project, document, unpinned, line, by, now)
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
+    screening.record(by=by, row=document, now=now)
     document.entries.update_or_create(actor_id=project.actor_id, text_digest=digest, defaults=entry)
     return document
 
@@ -295,6 +299,9 @@ def _write(
     """
     check_active(project)
     text = text.removeprefix("\ufeff")  # Windows editors write a byte order mark
+    screening = Screening(project.actor)
+    if kind is not DocumentKind.APPEND:  # all but the new line was screened
+        text = screening.text(text)
     if document is not None and text == document.text:
         return document
     check_length(text)
@@ -310,6 +317,7 @@ def _write(
     if description and description != project.description:
         _set_description(project, description, now)
     audit.record(by=by, verb=kind, row=document, actor=project.actor, reason=reason, now=now)
+    screening.record(by=by, row=document, now=now)
     document.project = project
     _record_event(document, EVENT_KINDS.get(kind, EventKind.UPDATE), kind, now)
     enqueue_compaction_if_due(document=document, now=now)

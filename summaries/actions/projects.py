@@ -21,6 +21,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
@@ -82,7 +83,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
     check_trusted(by)
     check_name(name)
     lock_actor(actor.pk)
-    description = one_line(description)[:MAX_DESCRIPTION_LENGTH]
+    description = one_line(Screening(actor).text(description))[:MAX_DESCRIPTION_LENGTH]
     with _unique_name(name):
         project = Project.objects.create(
             actor=actor, name=name, description=description, created_at=now, updated_at=now
@@ -124,7 +125,8 @@ def change_project(
     project = locked_project(project, expected_version)
     check_active(project)
     name = values.get("name", project.name)
-    description = one_line(values.get("description", project.description))[:MAX_DESCRIPTION_LENGTH]
+    description = Screening(project.actor).text(values.get("description", project.description))
+    description = one_line(description)[:MAX_DESCRIPTION_LENGTH]
     if (name, description) == (project.name, project.description):
         return project
     if name != project.name:

@@ -26,6 +26,7 @@ from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor, lock_actor
 from memoryhub.auth.principals import Principal, Scope
+from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderError, ProviderTimeout
@@ -209,10 +210,11 @@ def _decide(
         except ProjectExists:
             project = project_named(actor_id=actor.pk, name=name)
         prediction, action = replace(prediction, confidence=Confidence.MEDIUM), Action.DISCLOSE
+    screening = Screening(actor)
     decision = RoutingDecision(
-        actor=actor, message=message, channel=channel, session=session, trust=trust, project=project,
+        actor=actor, message=screening.text(message), channel=channel, session=session, trust=trust, project=project,
         proposed_name=prediction.proposed_name or "", confidence=prediction.confidence, action=action,
-        reason=prediction.reason, created_at=now,
+        reason=screening.text(prediction.reason), created_at=now,
     )  # fmt: skip
     if not is_trial:
         _store(decision, tokens=tokens, now=now)

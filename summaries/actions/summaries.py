@@ -26,6 +26,7 @@ from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.orders import job_principal
 from memoryhub.auth.principals import TextVerb
+from memoryhub.auth.screening import Screening
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
@@ -273,6 +274,7 @@ def _saved_draft(job: JobContext, state: SessionState) -> Draft | None:
 def _save_draft(job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, now: datetime) -> None:
     """Save the draft, so that an interruption costs one call and not all of them. Raises LeaseLost."""
     values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
+    values["text"] = Screening(state.session.actor).text(draft.text)
     values |= {"job_id": job.id, "base_version": state.base[1], "generator": summarizer.generator, "updated_at": now}
     with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=state.session.message_count):
         SummaryDraft.objects.update_or_create(

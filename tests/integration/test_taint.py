@@ -5,7 +5,7 @@ The model repeats every marked word that it is shown, as a model that obeys it w
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -127,11 +127,16 @@ WRITES_NOTHING = {"memories-search", "memories-retrieve", "memories-candidates",
 """They read, or count."""
 
 
-def attack(key: APIClient, place: Place, text: str) -> dict[str, int]:
-    """Send a text in every place of every write; return the status of each by method and route."""
+def attack(key: APIClient, place: Place, text: str, *, without: Collection[str] = ()) -> dict[str, int]:
+    """Send a text in every place of every write; return the status of each by method and route.
+
+    `without` are methods and names of routes that are left out.
+    """
     statuses: dict[str, int] = {}
 
     def send(method: str, name: str, address: str, body: Any = None) -> Any:
+        if {method, name} & {*without}:
+            return {}
         answer = getattr(key, method)(f"{API}/{address}", body)
         statuses[f"{method} {name}"] = answer.status_code
         assert answer.status_code < 500, (method, name, answer.content[:500])

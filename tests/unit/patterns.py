@@ -84,7 +84,12 @@ def collected() -> tuple[dict[str, Used], list[str]]:
                 add(re.compile(value), f"{name}:{node.lineno}", methods)
             elif re.compile(value) not in [used.pattern for used in patterns.values()]:
                 add(re.compile(value), f"{name}:{node.lineno}", METHODS)
-    return {min(used.places): used for used in patterns.values()}, local
+    named: dict[str, Used] = {}
+    for used in patterns.values():
+        name = min(used.places)
+        # The patterns of one table have one place.
+        named[f"{name}: {used.pattern.pattern!r}" if name in named else name] = used
+    return named, local
 
 
 def _tree(module: ModuleType) -> ast.Module:

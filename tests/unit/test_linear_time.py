@@ -15,6 +15,7 @@ from memoryhub.importexport.foreign import json_stream
 from memoryhub.importexport.foreign.formats import coding_agents, markdown
 from memoryhub.llm import tokens
 from memoryhub.look_alikes import looks
+from memoryhub.privacy.screening import screen
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.search.query_text import QueryText
 from memoryhub.validators import text_problem
@@ -31,6 +32,8 @@ CONSTANT_SECONDS = {"front matter": 2.5}
 KNOWN_LOCAL = {
     "memoryhub.admin.policy_form: f'\\\\b({names})\\\\b'": "names of fields, applied to a sentence of ours",
     "memoryhub.llm.tokens: f'(?<={script}) +'": "two letters, timed below as script_sizes",
+    "memoryhub.privacy.shapes: _after(prefix) + tail": "constants, collected",
+    "memoryhub.privacy.shapes: pattern": "constants, collected",
     "strength.domain.duplicates: f\"(?:{'|'.join(sorted(set(alternatives.split()), key=len, reverse=True))})*+\"":
         "a constant, collected",
     "strength.domain.duplicates: pattern": "constants, collected",
@@ -48,6 +51,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "script_sizes": tokens.script_sizes,
     "embedding": lambda text: _vectors([text], 256),
     "text_problem": text_problem,
+    "screen": screen,
     "visible": content.visible,
     "looks": looks,
     "one_line": content.one_line,
@@ -95,6 +99,8 @@ UNITS = (
     "<!--", "</", "&", "&#", "`", "``", "```\n", "~~~\n", "*", "**a", "*a_", "_", "a_", "\\", "|", "a|b\n", "|-|\n", '"', "'", "a'",
     "「", "」", "{", '{"a":', '["', '"\\', "http://a.", "@a", "<remembered-", "<system-reminder>", "Its words are those of a and of ",
     "[Anna] ", "\n[Anna", "[kept-1-", "が", "です", "ない", "毎日", "十", "1時", "\x00", "\u3000", "most ", "not ", "I am ",
+    "sk-", "eyJa.", "password=", "password: a", "the password is a1b2", "token=token", "authorization:", "://a:", "&key=", ".",
+    "-----BEGIN PRIVATE KEY-----", "パスワードは",
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from memoryhub.validators import text_problem
+from memoryhub.look_alikes import is_blank
+from memoryhub.validators import storable_text, text_problem
 
 MAX_MESSAGE_LENGTH: Final = 1_000_000
 MAX_MEMORY_LENGTH: Final = 100_000
@@ -141,10 +142,9 @@ def parse_time(value: Any) -> datetime | None:
 
 
 def checked_text(text: str, max_length: int) -> str:
-    """Return a text that can be stored. Raises UnreadableElement."""
-    if problem := text_problem(text):
-        raise UnreadableElement(problem)
-    if not text.strip():
+    """Return a text with U+FFFD in place of what cannot be stored. Raises UnreadableElement."""
+    text = storable_text(text)
+    if is_blank(text):
         raise UnreadableElement("its text is empty.")
     if len(text) > max_length:
         raise UnreadableElement(f"its text is longer than {max_length} characters.")
@@ -159,11 +159,8 @@ def checked_id(value: Any, name: str) -> str:
 
 
 def checked_title(value: Any) -> str:
-    """Return a title, "" for none. Raises UnreadableElement."""
-    title = value if isinstance(value, str) else ""
-    if text_problem(title):
-        raise UnreadableElement("its title cannot be stored.")
-    return title[:MAX_TITLE_LENGTH]
+    """Return a title, "" for none."""
+    return storable_text(value)[:MAX_TITLE_LENGTH] if isinstance(value, str) else ""
 
 
 def usable_tags(values: Any) -> tuple[str, ...]:

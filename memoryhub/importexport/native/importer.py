@@ -21,10 +21,10 @@ from django.db import DatabaseError, connection, transaction
 from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
-from memoryhub.embeddings.spaces import after_indexing, index_entries, writing_spaces
 from memoryhub.importexport.native.fields import ACTORS, AGENTS, Table, WrongValue, tables_by_name
+from memoryhub.importexport.native.indexing import index
 from memoryhub.importexport.native.jsonl import BrokenFile, Line, Part, Report, read_lines
-from memoryhub.search.models import index_models
+from memoryhub.importexport.native.stored_texts import screen_actor
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import namespace_owner
 from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID, actor_id
@@ -192,41 +192,6 @@ class _Checker:
             self.checked.id_map.add(getattr(row, table.id_column), self.new_actor)
 
 
-def index(actor_id: UUID, owners: Sequence[Any]) -> None:
-    """Write the index rows of imported rows, count their terms, and enqueue remote embeddings.
-
-    Runs in the caller's transaction. Client-supplied vectors are not exported; the provider computes them again.
-    """
-    for model in index_models():
-        if not owners or not isinstance(owners[0], model._meta.get_field(model.owner_field).related_model):
-            continue
-        findable = [owner for owner in owners if model.is_findable(owner)]
-        actor = Actor.objects.select_related("agent").get(pk=actor_id)
-        for owner in findable:
-            owner.actor = actor  # its time zone decides the day; saves a query per row
-        spaces = writing_spaces()
-        words = [model.indexed_text(owner) for owner in findable]
-        shares = [model.passage_share(owner) for owner in findable]
-        texts = [owner.content for owner in findable]
-        entries = index_entries(texts, spaces, words=words, passage_shares=shares)
-        pairs = [
-            (
-                model(
-                    actor_id=actor_id,
-                    **{model.owner_field: owner},
-                    **model.copied_fields(owner),
-                    **entry.row_values(space.id),
-                ),
-                entry,
-            )
-            for space in spaces
-            for owner, entry in zip(findable, entries, strict=True)
-        ]
-        model.objects.bulk_create(row for row, _entry in pairs)
-        counted = [entry for row, entry in pairs[: len(entries)] if row.is_counted]
-        after_indexing(entries, counted, actor_id)
-
-
 @dataclass(frozen=True)
 class Row:
     line: int
@@ -340,6 +305,8 @@ class _Importer:
     def _finish_actor(self) -> None:
         self._flush(is_last=True)
         self.table = None
+        if self.actor is not None and not self.dry_run:
+            screen_actor(self.actor, by=self.by, now=self.now, batch_size=BATCH_ROWS)
         if self.actor is not None and self.created:
             details = {"made": dict(sorted(self.created.items()))}
             audit.record(by=self.by, verb="import", row=self.actor, details=details, now=self.now)

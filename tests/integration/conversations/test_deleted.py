@@ -63,6 +63,15 @@ def test_a_repeat_of_its_id_is_left_out(client: APIClient) -> None:
     assert [row["seq"] for row in said] == [4], "without an id it is said, not sent, again"
 
 
+def test_a_text_with_a_secret_is_left_out_as_well(program: Program, client: APIClient) -> None:
+    talk = program.ask([], "My cat is called Momo.", name="conversation-7")
+    talk = program.ask(talk, f"My key is ghp_{'aB3dE6gH9j' * 4}, keep it.", name="conversation-7")
+    session = Session.objects.get()
+    made(client.post(f"{API}/sessions/{session.pk}/forget", {"from_seq": 3, "to_seq": 4}), 200)
+    program.ask(talk, "What is my cat called?", name="conversation-7")
+    assert [row.seq for row in Message.objects.order_by("seq")] == [1, 2, 5, 6]
+
+
 def test_an_import_of_the_same_file(client: APIClient, tmp_path: Path) -> None:
     path = write_export("chatgpt", tmp_path, count=2)
     call_command("import", str(path), "--agent", "kana", "--user", "hiroki")

@@ -130,11 +130,10 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
         '{"memory": ["deep"], "metadata": ' + "[" * 60_000 + "]" * 60_000 + "}", '{"memory": "also good", "user_id": "u"}',
     ]  # fmt: skip
     told = run("import", save("\n".join(rows).encode()), "--agent", "kana")
-    assert Memory.objects.count() == 2
-    assert "memories: 2 new, 0 here already, 9 refused" in told
-    for number in (2, 3, 4, 5, 6, 7, 8, 9, 10):
+    assert set(Memory.objects.values_list("content", flat=True)) == {"good", "also good", "nul \ufffd", "half \ufffd"}
+    assert "memories: 4 new, 0 here already, 7 refused" in told
+    for number in (4, 5, 6, 7, 8, 9, 10):
         assert f"Line {number}: memories: " in told
-    assert "half \ud800" not in told and "nul " not in told
 
 
 @pytest.mark.parametrize(
@@ -151,9 +150,9 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
 def test_what_is_refused_is_told_with_its_place(
     db: None, save: Save, shape: Callable[[Any], str], places: list[str]
 ) -> None:
-    wrong = {"memory": "nul \x00", "user_id": "hiroki"}
+    wrong = {"memory": "tea", "user_id": "nul \x00"}
     told = run("import", save(shape([MEMORIES[0], wrong, MEMORIES[1], wrong]).encode()), "--agent", "kana")
-    assert [each.partition(": memories: ")[0] for each in told.splitlines() if "NUL" in each] == places
+    assert [each.partition(": memories: ")[0] for each in told.splitlines() if "user_id" in each] == places
 
 
 def node(parent: str | None, role: str, text: str, time: float | None = None, **message: Any) -> dict[str, Any]:
@@ -242,13 +241,13 @@ def test_hostile_conversations_are_refused_singly(db: None, save: Save) -> None:
         **TALK,
         "conversation_id": "c-5",
         "current_node": "2",
-        "mapping": {"1": node(None, "user", "secret \x00"), "2": node("1", "assistant", "fine \ue000")},
+        "mapping": {"1": node(None, "user", " \u200b"), "2": node("1", "assistant", "fine \x00")},
     }
     rows = [json.dumps(each) for each in (circle, late, lost, partly, TALK)]
     content = "[" + ",\n".join(
         [
             *rows,
-            '{"mapping": {"1": {}}, "conversation_id": "c-6", "current_node": "1", "title": "half \\ud800"}',
+            '{"mapping": {"1": {}}, "conversation_id": "c-6", "current_node": "none", "title": "half \\ud800"}',
             '{"mapping": ',
         ]
     )
@@ -256,6 +255,6 @@ def test_hostile_conversations_are_refused_singly(db: None, save: Save) -> None:
     assert Session.objects.count() == 2
     assert "sessions: 2 new, 0 here already, 5 refused" in told
     assert "messages: 4 new, 0 here already, 1 refused" in told
-    for why in ("circle", "a time in it is none", "current_node", "NUL", "title", "ends in the middle"):
+    for why in ("circle", "a time in it is none", "current_node", "its text is empty", "ends in the middle"):
         assert why in told
-    assert "secret" not in told
+    assert Message.objects.filter(content="fine \ufffd").exists()

@@ -1,6 +1,7 @@
 """JSON that is refused before a later layer breaks on it (SPEC H3)."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from memoryhub.validators import (
     UnusableJSON,
     check_storable,
     parse_json,
+    parse_mended_json,
     text_problem,
 )
 
@@ -74,6 +76,23 @@ def test_shape_of_a_document_is_counted_without_its_texts(texts: list[str]) -> N
 @pytest.mark.parametrize("body", ['{"a": {"a": [{"a": 1}, {"a": 1}]}, "A": 1, "b": {"a": 1}}', '[{}, {"": {}}]'])
 def test_keys_that_differ_in_case_or_place_are_no_repetition(body: str) -> None:
     assert parse_json(body.encode()) == json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"a": "x\\u0000y", "b": ["\\ud800", 1, null]}', ({"a": "x\ufffdy", "b": ["\ufffd", 1, None]}, 2)),
+        (b'{"a": "\\ud83c\\udf75"}', ({"a": "🍵"}, 0)),
+        (b'"plain"', ("plain", 0)),
+    ],
+)
+def test_what_texts_cannot_hold_is_replaced_and_counted(body: bytes, expected: tuple[Any, int]) -> None:
+    assert parse_mended_json(body) == expected
+
+
+def test_a_key_is_not_mended() -> None:
+    with pytest.raises(UnusableJSON, match="a key"):
+        parse_mended_json(b'{"a": {"\\u0000": 1}}')
 
 
 def test_whole_surrogate_pairs_are_characters() -> None:

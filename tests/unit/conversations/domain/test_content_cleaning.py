@@ -2,7 +2,8 @@
 
 import pytest
 
-from conversations.domain.content import is_blank, label, one_line, quoted, visible
+from conversations.domain.content import label, one_line, quoted, visible
+from memoryhub.look_alikes import is_blank
 
 LINE_BREAKS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 
