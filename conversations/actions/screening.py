@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from conversations.domain.content import is_reference
 from conversations.domain.messages import NewMessage, text_of_blocks
 from conversations.models import Message
 from memoryhub.auth.screening import Screening
+
+MAX_NAME_LENGTH: Final = 255
 
 
 def screen_message(message: NewMessage, screening: Screening) -> NewMessage:
@@ -25,7 +27,14 @@ def screen_message(message: NewMessage, screening: Screening) -> NewMessage:
 
 
 def _block(block: Mapping[str, Any], screening: Screening) -> Mapping[str, Any]:
-    """Return a screened block; the bytes of an image or a file are not text."""
+    """Return a screened block. The bytes of an image or a file are not text; an address loses more than a secret.
+
+    A model that is sent an address without its signature or password cannot open it, so its name alone is kept.
+    """
     if not is_reference(block):
         return dict(screening.json(block))
-    return {key: value if key == "data" else screening.json(value) for key, value in block.items()}
+    screened = {key: value if key == "data" else screening.json(value) for key, value in block.items()}
+    if screened.get("url") != block.get("url"):
+        screened["name"] = screened.get("name") or str(screened["url"])[:MAX_NAME_LENGTH]
+        del screened["url"]
+    return screened

@@ -102,6 +102,15 @@ def figures(name: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_screening_measures_times_and_rates(tmp_path: Path) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text("Tea.\n\nDB_PASSWORD=hunter2x\n")
+    done = run("screening", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "notes.md: 1 of 2 paragraphs changed" in done.stdout
+    assert "3000 of 3000 made-up secrets" in done.stdout
+
+
 def test_retrieval_measures_every_kind_of_data(tmp_path: Path) -> None:
     chat = tmp_path / "chats" / "1"
     (chat / "probing_questions").mkdir(parents=True)

@@ -87,6 +87,16 @@ def test_results_of_tools_are_read_whole_and_stored_screened(client: APIClient, 
     assert SECRET not in json.dumps(list(Message.objects.values_list("content", "blocks")))
 
 
+def test_an_image_whose_address_has_a_secret_is_stored_by_its_name(client: APIClient, agent: str) -> None:
+    session = made(client.post(f"{API}/sessions", WHO))["id"]
+    signed = f"https://files.example/a.png?sig={SECRET[8:48]}"
+    blocks = [{"type": "text", "text": "Look."}, {"type": "image", "url": signed}]
+    made(client.post(f"{API}/sessions/{session}/messages", {"role": "user", "content": blocks}))
+    stored = Message.objects.get().blocks
+    assert stored is not None
+    assert stored[1] == {"type": "image", "name": "https://files.example/a.png?sig=[secret removed: URL token]"}
+
+
 def test_a_repeated_client_message_id_with_a_secret_is_the_same_message(client: APIClient, agent: str) -> None:
     session = made(client.post(f"{API}/sessions", WHO))["id"]
     message = {"role": "user", "content": f"It is {SECRET}", "client_message_id": "m-1"}

@@ -155,7 +155,7 @@ def shown(client: APIClient, address: str) -> Any:
         "http://localhost",
         "http://10.0.0.7:9000/b.png",
         "http://[::1]:9000/b.png",
-        "https://user:word@example.org/b.png",
+        "https://user@example.org/b.png",
         "https://例え.jp/画像.png",
     ],
 )
