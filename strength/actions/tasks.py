@@ -18,6 +18,7 @@ from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
 from memoryhub.validators import check_storable, storable_text
 from strength.actions.curation import report_use
 from strength.actions.drafts import NewMemory
@@ -123,15 +124,20 @@ def begin_task(
     with transaction.atomic():
         lock_actor(actor.id)
         task = Task.objects.create(
-            actor=actor, query=Screening(actor).text(query), perspective=perspective, offered=offered, created_at=now
-        )
+            actor=actor, query=Screening(actor).text(query), perspective=perspective, offered=offered, created_at=now,
+            trust=Trust.TRUSTED if by.is_trusted else Trust.UNTRUSTED,
+        )  # fmt: skip
     return BegunTask(task, hits, routing)
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> Task:
-    """Reinforce what a task used, record a learning; idempotent, with failures in `errors`. Raises UnknownRow."""
+    """Reinforce what a task used, record a learning; idempotent, with failures in `errors`. Raises UnknownRow.
+
+    A task that an untrusted key began is completed as by one: its query and perspective are part of what is learnt.
+    """
     if task.state != TaskState.BEGUN:
         return task
+    by = replace(by, is_trusted=by.is_trusted and task.trust == Trust.TRUSTED)
     findings = _findings(task, completion, by)
     _record(task, findings, completion, by, now)
     with transaction.atomic():
@@ -201,7 +207,9 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
             else:
                 used.append(memories[key])
     elif findings.used or completion.run_sleep_phase:
-        findings.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
+        findings.errors.append(
+            "The key, or the one that began the task, is not trusted: nothing was strengthened, and no sleep was begun."
+        )
     reinforced, _count = report_use(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
     not_reinforced = {memory.pk for memory in used} - {memory.pk for memory in reinforced}
     findings.errors += [f"The memory {key} is archived; it was not strengthened." for key in sorted(not_reinforced)]
@@ -211,6 +219,7 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     task.state, task.completed_at = TaskState.COMPLETED, now
     task.result = Screening(task.actor).json(completion.result)
     task.used_memory_ids, task.errors = [memory.pk for memory in used], findings.errors
+    task.trust = Trust.TRUSTED if by.is_trusted else Trust.UNTRUSTED
     task.save()
     if not by.is_trusted:  # tasks advance a decay clock
         return

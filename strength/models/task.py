@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
+from memoryhub.tenancy.policy import Trust
 from strength.domain.extraction import MESSAGE_STRATEGIES, Strategy
 from strength.domain.strength import PointKind
 from strength.models.memory import Memory
@@ -28,6 +29,10 @@ class Task(ActorRow):
     state = models.CharField(max_length=9, choices=choices(TaskState), default=TaskState.BEGUN)
     query = models.TextField()
     perspective = models.CharField(max_length=100, null=True)
+    trust = models.CharField(
+        max_length=10, choices=choices(Trust), default=Trust.TRUSTED, db_default=Trust.TRUSTED,
+        help_text="Of who began and completed it; nothing is learnt from an untrusted query.",
+    )  # fmt: skip
     offered = models.JSONField(default=list, help_text="The memories' ids with their scores, best first.")
     result = models.JSONField(null=True)
     used_memory_ids = ArrayField(models.UUIDField(), default=list)

@@ -194,7 +194,7 @@ def _decide(
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(channel=channel, source_is_trusted=by.is_trusted)
     projects = list(Project.objects.of(actor.pk).active().order_by("name"))
     names = {row.name for row in projects}
-    examples = [correction for correction in corrections_of(actor) if correction.project in names]
+    examples = [correction for correction in corrections_of(actor, trust) if correction.project in names]
     current = _current_project(session, trust) if session is not None else None
     current = current if current in names else None
     request = RoutingRequest(actor, message[:MAX_MESSAGE_LENGTH], channel, projects, examples, current)
@@ -246,11 +246,16 @@ def _current_name(project: str) -> Coalesce:
     return Coalesce(f"{project}__merged_into__name", f"{project}__name")
 
 
-def corrections_of(actor: Actor) -> list[Example]:
-    """Return the latest corrections, newest first; a merged project is replaced by the one it is part of."""
+def corrections_of(actor: Actor, trust: Trust) -> list[Example]:
+    """Return the latest corrections, newest first; a merged project is replaced by the one it is part of.
+
+    For a trusted message those of trusted ones: a correction approves a project, not the words of a message.
+    """
     rows = RoutingDecision.objects.filter(
         actor_id=actor.pk, corrected_project__isnull=False, corrected_project__deleted_at=None
     )
+    if trust is Trust.TRUSTED:
+        rows = rows.filter(trust=Trust.TRUSTED)
     rows = rows.annotate(beginning=Left("message", COMPARED_LENGTH)).order_by("-corrected_at", "-id")
     latest = rows.values_list("beginning", _current_name("corrected_project"), "pk")
     return [Example(*row) for row in latest[:MAX_CORRECTIONS]]

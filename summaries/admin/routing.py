@@ -20,6 +20,7 @@ from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, 
 from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.routing import (
     correct_routing,
     correct_to_new_project,
@@ -211,7 +212,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         names = list(projects.values_list("name", flat=True)[: MAX_PROJECTS + 1])
         corrected_to = row.corrected_project
         policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)
-        similar = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
+        similar = most_similar(row.message, corrections_of(row.actor, Trust(row.trust)), policy.routing_examples)
         return {
             "may_change": self.has_change_permission(request, row),
             "may_make": person_may(request, ADD_PROJECT),

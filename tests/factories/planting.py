@@ -57,7 +57,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     """Make an agent, a user, a session with messages, memories in several states, a receipt; return what was made."""
     planted = Planted(agent_id, user_id, f"agentmark{uuid4().hex}", f"usermark{uuid4().hex}")
     mark, names = planted.user_mark, planted.names
-    made(client.post(f"{API}/agents", {"agent_id": agent_id, "system_prompt": planted.agent_mark}))
+    made(client.post(f"{API}/agents", {"agent_id": agent_id, "system_prompt": planted.agent_mark}), 201, 409)
     made(client.post(f"{API}/memories", {"agent_id": agent_id, "content": f"{planted.agent_mark} own memory"}))
     made(
         client.patch(f"{API}/actors?agent_id={agent_id}&user_id={user_id}", {"policy": {"untrusted_channels": [mark]}})
