@@ -43,7 +43,7 @@ PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.RESEMBLES: _("It resembles a text that a person {decided} on {day}."),
     PendingReason.UNCOMPARED: _("No model has compared it yet with texts that people rejected or edited."),
     PendingReason.RETURNED: _("A person archived it, and it was written again."),
-    PendingReason.HAS_SECRET: _("It seems to state a password or to hold a secret."),
+    PendingReason.SENSITIVE: _("It seems to state a password or to hold a secret."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
     PendingReason.ASKED: _("It was stored as pending on request."),

@@ -29,7 +29,7 @@ class PendingReason(StrEnum):
     UNTRUSTED_SOURCE = "untrusted_source"
     UNTRUSTED_WRITER = "untrusted_writer"
     UNSURE = "unsure"
-    HAS_SECRET = "has_secret"
+    SENSITIVE = "sensitive"
     CONTRADICTS = "contradicts"
     DECIDED_AGAINST = "decided_against"
     RESEMBLES = "resembles"
@@ -59,7 +59,7 @@ def pending_reasons(
         PendingReason.RESEMBLES: resembles,
         PendingReason.UNCOMPARED: is_uncompared,
         PendingReason.RETURNED: has_returned,
-        PendingReason.HAS_SECRET: has_secret,
+        PendingReason.SENSITIVE: has_secret,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,
     }
