@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import excerpt, truncated
 from memoryhub.admin.diff import Marked, shared_words
+from memoryhub.auth.screening import Screening
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust, TrustPolicy
@@ -42,6 +43,7 @@ PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.RESEMBLES: _("It resembles a text that a person {decided} on {day}."),
     PendingReason.UNCOMPARED: _("No model has compared it yet with texts that people rejected or edited."),
     PendingReason.RETURNED: _("A person archived it, and it was written again."),
+    PendingReason.SENSITIVE: _("It seems to state a password or to hold a secret."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
     PendingReason.ASKED: _("It was stored as pending on request."),
@@ -158,6 +160,7 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
         resembles=resembled is not None,
         is_uncompared=latest is not None and UNCOMPARED in latest.beside,
         has_returned=latest is not None and latest.verb == RETURN_VERB,
+        has_secret=Screening(memory.actor).withholds(memory.content),
     )
     return [_reason_label(reason, resembled) for reason in reasons]
 

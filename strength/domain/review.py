@@ -29,6 +29,7 @@ class PendingReason(StrEnum):
     UNTRUSTED_SOURCE = "untrusted_source"
     UNTRUSTED_WRITER = "untrusted_writer"
     UNSURE = "unsure"
+    SENSITIVE = "sensitive"
     CONTRADICTS = "contradicts"
     DECIDED_AGAINST = "decided_against"
     RESEMBLES = "resembles"
@@ -48,6 +49,7 @@ def pending_reasons(
     resembles: bool = False,
     is_uncompared: bool = False,
     has_returned: bool = False,
+    has_secret: bool = False,
 ) -> list[PendingReason]:
     """Return all reasons, the gravest first; without any other, the writer requested approval."""
     reasons = {
@@ -57,6 +59,7 @@ def pending_reasons(
         PendingReason.RESEMBLES: resembles,
         PendingReason.UNCOMPARED: is_uncompared,
         PendingReason.RETURNED: has_returned,
+        PendingReason.SENSITIVE: has_secret,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,
     }

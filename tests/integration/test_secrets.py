@@ -4,15 +4,22 @@ import json
 import re
 from collections.abc import Iterable
 from io import StringIO
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.apps import apps
 from django.core.management import call_command
+from django.utils import timezone
+from django.utils.module_loading import autodiscover_modules
 from rest_framework.test import APIClient
 
 from conversations.models import Message
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.principals import Scope, command
 from memoryhub.importexport.native.stored_texts import NOT_TEXTS, text_columns
+from memoryhub.mcp.calls import TOOLS, Address, call_tool
 from strength.models import Memory
 from summaries.actions.entries import trusted_texts
 from summaries.models import Document
@@ -21,6 +28,7 @@ from tests.database import dumped, everywhere
 from tests.factories.planting import API, made
 from tests.factories.secrets import SECRETS, made_secrets
 from tests.fakes.llm_server import Asked, LLMServer, Reply, smallest
+from tests.integration.memoryhub.importexport.conftest import empty_the_installation, exported, run
 from tests.integration.test_taint import WHO, attack, run_all_jobs, trusted_rows
 
 pytestmark = pytest.mark.django_db
@@ -182,3 +190,45 @@ def test_every_text_column_of_an_actor_is_screened_or_named() -> None:
     assert columns >= NOT_TEXTS
     assert {"content", "blocks", "metadata", "author"} == set(text_columns(Message))
     assert {"text"} == set(text_columns(Document))
+
+
+def test_tools_of_a_model_store_no_secret(client: APIClient) -> None:
+    """By MCP, and as calls and results of a session's tools, in both vendors' forms."""
+    [(kind, text, secret)] = made_secrets(1)
+    key, _new = issue_key(name="mcp", scopes=list(Scope), agent_ids=["kana"], by=command("test"), now=timezone.now())
+    made(client.post(f"{API}/agents", {"agent_id": "kana"}))
+    made(client.post(f"{API}/projects", {**WHO, "name": "tea-shop", "description": "Tea."}))
+    autodiscover_modules("mcp")
+    tools = {tool.name: tool for tool in TOOLS}
+    address = Address("kana", "hiroki")
+
+    def call(name: str, /, **arguments: Any) -> Any:
+        done = call_tool(tools[name], api_key=key, address=address, idempotency_key=f"k-{name}", arguments=arguments)
+        return json.loads(done)
+
+    memory = call("remember", content=text)
+    call("correct", memory_id=UUID(memory["id"]), content=f"Now {text}")
+    call("project_file", command="write", project="tea-shop", name="detail-keys.md", text=f"# Keys\n\n{text}\n")
+    session = made(client.post(f"{API}/sessions", WHO))["id"]
+    use = {"type": "tool_use", "id": "c1", "name": "run", "input": {"command": f"export KEY={secret}", secret: 1}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": text}]}
+    function = {"name": "run", "arguments": json.dumps({"env": {"API_KEY": secret}})}
+    messages = [
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "tool_calls": [{"id": "c2", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c2", "content": text},
+    ]
+    made(client.post(f"{API}/sessions/{session}/messages", {"messages": messages}))
+    assert stored([(kind, text, secret)]) == {}
+
+
+def test_an_imported_export_is_screened(kept: list[tuple[str, str, str]], client: APIClient, tmp_path: Path) -> None:
+    made(client.patch(f"{API}/agents/kana", {"policy": {"secrets": "keep"}}))
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(exported("kana"))
+    empty_the_installation()
+    made(client_with_key().post(f"{API}/agents", {"agent_id": "kana"}))
+    run("import", file)
+    assert Message.objects.exists() and Memory.objects.exists()
+    assert stored(kept) == {}

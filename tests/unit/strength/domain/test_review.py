@@ -52,6 +52,12 @@ def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]
     assert pending_reasons(**dict(zip(names, memory, strict=False))) == whys
 
 
+def test_a_stated_password_is_a_reason_for_review() -> None:
+    values = {"is_trusted": True, "has_untrusted_source": False, "confidence": None, "confidence_floor": 0.5}
+    reasons = pending_reasons(**values, contradicts=False, was_decided_against=False, has_secret=True)
+    assert reasons == [PendingReason.SENSITIVE]
+
+
 @pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
 def test_what_names_nothing_is_nothing(text: str) -> None:
     assert parse_item(text) is None
