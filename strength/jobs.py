@@ -19,7 +19,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import PolicyError
 from memoryhub.zones import latest_at
-from strength.actions import bulk_jobs, extraction, profiles, summary_memories
+from strength.actions import bulk_jobs, extraction, forgetting, profiles, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -154,6 +154,14 @@ def remember_summary(job: JobContext) -> Writes | None:
         return None
     by, session_id = job_principal(job), UUID(job.payload["session_id"])
     return lambda: summary_memories.write_summary_memory(actor=actor, session_id=session_id, by=by, now=timezone.now())
+
+
+@job("hold_forgotten", deadline_seconds=60, after=[After("forget_request")])
+def hold_forgotten(job: JobContext) -> None:
+    """Let memories wait for review that the user asked to be forgotten (SPEC C9)."""
+    if actor := _actor_of(job):
+        session_id = UUID(job.payload["session_id"])
+        forgetting.hold_for_request(actor=actor, session_id=session_id, by=job_principal(job), now=timezone.now())
 
 
 def _actor_of(job: JobContext) -> Actor | None:

@@ -20,8 +20,9 @@ from conversations.actions.project_routing import route_to_project
 from conversations.actions.receipts import store_receipt
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.content import Block, Language
+from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.formats import Format
-from conversations.domain.layers import BY_NAME, PROJECT, SESSION_SUMMARY, WORKING, LayerResult
+from conversations.domain.layers import BY_NAME, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING, LayerResult
 from conversations.domain.messages import SPOKEN_ROLES, NewMessage, ShownMessage
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
@@ -219,6 +220,8 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
     if trimmed := sum(item.layer == WORKING and not item.included for item in assembly.items if request.shown):
         metadata["trimmed_messages"] = trimmed
+    if what := request_to_forget(request.message):
+        metadata["forget_request"] = what
     if request.counts_exactly:
         metadata["exact_tokens"] = _exact_tokens(assembly, request.format)
     return metadata
@@ -262,6 +265,11 @@ def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -
 def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
     """Return what each layer offers, and the names of those that are missing."""
     layers = [_offer(layer, request) for layer in context_layers()]
+    if request_to_forget(request.context.message):
+        layers = [
+            replace(layer, candidates=tuple(item for item in layer.candidates if item.layer not in (SEMANTIC, RECALL)))
+            for layer in layers
+        ]
     if not request.context.remembers:
         layers = [
             LayerResult(tuple(item for item in layer.candidates if item.is_current or item.is_shown))

@@ -295,6 +295,9 @@ class ContextMetadataOut(serializers.Serializer):
         required=False, allow_null=True, help_text="As the provider counts them, where that was asked for."
     )
     degraded = serializers.ListField(child=serializers.CharField())
+    forget_request = serializers.CharField(
+        required=False, help_text="What the message asks to be forgotten; nothing was recalled for it."
+    )
 
 
 class RoutingOut(serializers.Serializer):

@@ -63,6 +63,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "accept": pgettext_lazy("done", "accepted"),
     "append": pgettext_lazy("done", "added to"),
     "approve": pgettext_lazy("done", "approved"),
+    "ask_to_forget": pgettext_lazy("done", "to be forgotten, as the user asked"),
     "archive": pgettext_lazy("done", "archived"),
     "believe": pgettext_lazy("done", "trusted"),
     "cancel": pgettext_lazy("done", "taken out of the queue"),

@@ -8,8 +8,9 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.retries import Recurrence, recurrence
 
 Run = Callable[[JobContext], Writes | None]
-Event = Literal["turn", "answer", "session", "summary"]
-"""Events of a session: a message was added, an answer was given, it ended, its summary was written."""
+Event = Literal["turn", "answer", "session", "summary", "forget_request"]
+"""Events of a session: a message was added, an answer was given, it ended, its summary was written, something is to be
+forgotten."""
 
 
 OrderedBy = Literal["server", "trusted", "anyone"]

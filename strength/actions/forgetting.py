@@ -1,7 +1,7 @@
 """Delete the memories that rest on deleted messages alone; those with other sources wait for review (SPEC C6)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -11,13 +11,28 @@ from django.db import transaction
 from django.db.models import Q
 
 from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages
+from conversations.domain.forget_requests import request_to_forget
+from conversations.domain.messages import Role
+from conversations.domain.policy import ContextPolicy
 from conversations.models import Message, Session
+from memoryhub.auth.access import Tenant, lock_actor
 from memoryhub.auth.principals import Principal
+from memoryhub.embeddings.spaces import text_query
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import delete_locked, delete_memory, delete_without_tombstones
 from strength.actions.revisions import snapshot, store_change
+from strength.actions.search import MemorySearch, search_memories
 from strength.domain.extraction import Strategy
-from strength.domain.memories import LOST_SOURCE_VERB, Status
+from strength.domain.memories import FORGET_VERB, LOST_SOURCE_VERB, Status
 from strength.models import Memory, MemorySource, StrategyCursor
+
+MAX_HELD: Final = 10
+"""Most memories that one request lets wait."""
+
+MAX_READ: Final = 20
+"""Latest messages of a session among which the request is looked for."""
 
 REASON: Final = "A message that it comes from was deleted."
 
@@ -70,19 +85,45 @@ def forget_memories(forgotten: Forgotten) -> Counter[str]:
     alone = [memory for key, memory in memories.items() if key not in kept]
     delete_locked(alone, actor=forgotten.actor, by=by, reason=forgotten.reason, now=forgotten.now)
     lost.delete()
-    waiting = sum(_await_review(memory, forgotten, by) for key, memory in memories.items() if key in kept)
+    others_say_it = [memory for key, memory in memories.items() if key in kept]
+    waiting = _await_review(others_say_it, verb=LOST_SOURCE_VERB, reason=REASON, by=by, now=forgotten.now)
     return Counter(memories=len(alone) + summarised, memories_for_review=waiting)
 
 
-def _await_review(memory: Memory, forgotten: Forgotten, by: Principal) -> bool:
-    """Take a memory out of contexts until a person decides; an archived or ended one was not in them."""
-    has_ended = memory.valid_to is not None and memory.valid_to <= forgotten.now
-    if memory.status != Status.ACTIVE or has_ended:
-        return False
-    before = snapshot(memory)
-    memory.status, memory.pinned = Status.PENDING, False
-    store_change(memory, verb=LOST_SOURCE_VERB, before=before, by=by, reason=REASON, now=forgotten.now)
-    return True
+def _await_review(memories: Iterable[Memory], *, verb: str, reason: str, by: Principal, now: datetime) -> int:
+    """Take locked memories out of contexts until a person decides; archived or ended ones were not in them."""
+    count = 0
+    for memory in memories:
+        if memory.status != Status.ACTIVE or (memory.valid_to is not None and memory.valid_to <= now):
+            continue
+        before = snapshot(memory)
+        memory.status, memory.pinned = Status.PENDING, False
+        store_change(memory, verb=verb, before=before, by=by, reason=reason, now=now)
+        count += 1
+    return count
+
+
+def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> int:
+    """Let what the user asked to be forgotten wait for review; return how many memories (SPEC C9).
+
+    The latest such message of the session counts, if a trusted key stored it. Network where the embedder is remote.
+    """
+    own = Message.objects.of([actor.pk]).filter(session_id=session_id, role=Role.USER, trust=Trust.TRUSTED)
+    texts = own.current().order_by("-seq").values_list("content", flat=True)[:MAX_READ]
+    what = next(filter(None, map(request_to_forget, texts)), "")
+    if not what:
+        return 0
+    tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
+    floor = effective_policy(ContextPolicy, actor.agent, actor).semantic_relevance_floor
+    search = MemorySearch(
+        query=text_query(what, payer=tenant.payer), limit=MAX_HELD, relevance_floor=floor, only_informative=True
+    )
+    found = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now).found
+    keys = [each.memory.pk for each in found if each.memory.actor_id == actor.pk]
+    with transaction.atomic():
+        lock_actor(actor.pk)
+        memories = Memory.objects.of([actor.pk]).locked(keys).values()
+        return _await_review(memories, verb=FORGET_VERB, reason=f"The user asked to forget: {what}", by=by, now=now)
 
 
 def _forget_summary_memory(forgotten: Forgotten, by: Principal) -> int:

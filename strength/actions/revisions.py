@@ -25,6 +25,7 @@ from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
     CURATED_FIELDS,
+    FORGET_VERB,
     LOST_SOURCE_VERB,
     RETURN_VERB,
     DuplicateMemory,
@@ -178,7 +179,7 @@ def awaits_person(memory: Memory) -> bool:
     """Return whether a pending memory needs a person's decision, which repetition does not replace."""
     revisions = memory.revisions.order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
-    return verb in (RETURN_VERB, LOST_SOURCE_VERB) or RESEMBLES in beside or UNCOMPARED in beside
+    return verb in (RETURN_VERB, LOST_SOURCE_VERB, FORGET_VERB) or RESEMBLES in beside or UNCOMPARED in beside
 
 
 def unversioned_state(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ VERB_LABELS: Final[Labels] = {
         verb: labels.VERBS[verb]
         for verb in (
             "confirm", "edit", "pin", "unpin", "archive", "reactivate", "approve", "reject", "restore", "return",
-            "lose_source", "merge", "unmerge", "undo",
+            "ask_to_forget", "lose_source", "merge", "unmerge", "undo",
         )
     },
     "create": pgettext_lazy("done", "written"),

@@ -144,6 +144,9 @@ RETURN_VERB = "return"
 LOST_SOURCE_VERB = "lose_source"
 """Verb of revisions of memories one of whose messages was deleted; a person decides whether they still hold."""
 
+FORGET_VERB = "ask_to_forget"
+"""Verb of revisions of memories that the user asked to be forgotten; a person deletes or keeps them."""
+
 
 class FeedChange(StrEnum):
     """Kinds of changes in the feed; whatever is no other kind is `changed`."""

@@ -1892,6 +1892,8 @@ export interface components {
             /** @description As the provider counts them, where that was asked for. */
             exact_tokens?: number | null;
             degraded: string[];
+            /** @description What the message asks to be forgotten; nothing was recalled for it. */
+            forget_request?: string;
         };
         /** @description A context, ready for a provider. */
         ContextOut: {

@@ -424,6 +424,7 @@ class ContextMetadata(TypedDict):
     assembly_latency_ms: float
     exact_tokens: NotRequired[int | None]
     degraded: list[str]
+    forget_request: NotRequired[str]
 
 
 class Context(TypedDict):

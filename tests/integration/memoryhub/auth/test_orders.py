@@ -35,7 +35,7 @@ ORDERED_BY = {
     "apply_retention": "server", "curate_memories": "trusted", "embed": "server", "embed_missing": "server", "end_idle_sessions": "server",
     "extract": "server", "forget_old_calls": "server", "forget_old_jobs": "server", "forget_old_receipts": "server",
     "forget_old_sessions": "server", "forget_session": "trusted", "forget_old_uploads": "server", "forget_old_uses": "server",
-    "import_file": "anyone", "note_use": "server", "purge_projects": "server", "reflect": "server",
+    "hold_forgotten": "server", "import_file": "anyone", "note_use": "server", "purge_projects": "server", "reflect": "server",
     "remember_summary": "server", "sleep": "server", "sleep_due": "server", "summarize": "anyone",
     "summarize_due": "server", "update_project": "server", "vacuum": "server", "write_profile": "trusted",
     "write_profiles_due": "server",

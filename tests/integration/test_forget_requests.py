@@ -1,0 +1,53 @@
+"""What a user asks to be forgotten is not recalled for it, and waits for a person (SPEC C9)."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from memoryhub.jobs.executor import run
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import Offer
+from strength.models import Memory
+from tests.conftest import client_with_key
+from tests.factories.planting import API, made
+
+pytestmark = pytest.mark.django_db
+NAMES = {"agent_id": "kana", "user_id": "hiroki"}
+REQUESTS = [
+    ("Hiroki's phone number is 090-1234-5678.", "Hiroki has a cat called Momo.", "Please forget my phone number."),
+    ("電話番号は090-1234-5678です。", "猫の名前はモモです。", "私の電話番号を忘れてください。"),
+]
+
+
+def say(client: APIClient, message: str) -> None:
+    session = made(client.post(f"{API}/sessions", NAMES))["id"]
+    made(client.post(f"{API}/sessions/{session}/messages", {"role": "user", "content": message}))
+    for job in Job.objects.filter(kind="hold_forgotten"):
+        run(Offer(job.pk, "hold_forgotten"), worker=uuid4())
+
+
+@pytest.mark.parametrize(("private", "other", "request_text"), REQUESTS)
+def test_nothing_is_recalled_and_a_person_decides(
+    client: APIClient, private: str, other: str, request_text: str
+) -> None:
+    kept = [made(client.post(f"{API}/memories", {**NAMES, "content": text}))["id"] for text in (private, other)]
+    asked: Any = made(client.post(f"{API}/context", {**NAMES, "message": request_text}))
+    assert asked["metadata"]["forget_request"] in request_text
+    assert private not in str(asked["messages"]) and asked["metadata"]["semantic_memory_count"] == 0
+    say(client, request_text)
+    states = [Memory.objects.get(pk=key).status for key in kept]
+    assert states == ["pending", "active"]
+    revision = made(client.get(f"{API}/memories/{kept[0]}/revisions"))["results"]
+    assert any(each["verb"] == "ask_to_forget" and "asked to forget" in each["reason"] for each in revision)
+    made(client.post(f"{API}/memories/{kept[0]}/approve", {"reason": "He wants to keep it."}))
+    say(client, "Don't forget to buy milk.")
+    assert Memory.objects.get(pk=kept[0]).status == "active"
+
+
+def test_an_untrusted_key_asks_in_vain(client: APIClient) -> None:
+    private, _other, request_text = REQUESTS[0]
+    made(client.post(f"{API}/memories", {**NAMES, "content": private}))
+    say(client_with_key(is_trusted=False), request_text)
+    assert Memory.objects.get().status == "active" and not Job.objects.filter(kind="hold_forgotten").exists()
