@@ -28,6 +28,14 @@ def test_what_is_screened_is_screened_to_itself() -> None:
         assert not screen(screened.text).removed
 
 
+def test_secrets_that_are_glued_together_are_removed() -> None:
+    random, glue = Random(11), ["", "=", ":", "password=", "?key=", "://a:", "@", "Bearer ", "は", "token] = "]
+    for _ in range(1_000):
+        text = "".join(random.choice([random.choice(glue), random.choice(MADE)[1]]) for _ in range(5))
+        once = screen(text).text
+        assert screen(once).text == once, text
+
+
 def test_several_secrets_among_other_words_are_removed() -> None:
     random = Random(7)
     for _ in range(100):
