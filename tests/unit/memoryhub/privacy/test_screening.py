@@ -105,6 +105,17 @@ def test_placeholders_and_names_are_no_secrets(text: str) -> None:
     assert screen(text).text == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my key is sk-abcdefghijklmnopqrstuvwxyz123456",
+        "aws_session_token=IQoJb3JpZ2luX2VjEJr//////////wEaCXVzLWVhc3QtMSJH",
+    ],
+)
+def test_what_looks_little_random_is_a_secret_by_its_name_or_length(text: str) -> None:
+    assert screen(text).removed
+
+
 def test_a_private_key_is_removed_whole_also_where_its_end_is_cut_off() -> None:
     lines = ["Ab3cD4eF5" * 7 + "/" for _ in range(9)]
     for end in ("-----END RSA PRIVATE KEY-----\nThen tea.", ""):
