@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memoryhub.privacy.shapes import (
@@ -29,6 +29,7 @@ MARK: Final = "[secret removed: "
 MIN_LENGTH: Final = 8
 """Characters of the shortest text with a secret and its name."""
 
+MORE_PASSES: Final = 2
 MIN_KEY_LENGTH: Final = 16
 """Characters from which the key of a JSON object is screened."""
 
@@ -70,6 +71,16 @@ def screen(text: str) -> Screened:
     """Return a text with each secret replaced by `[secret removed: kind]`."""
     if len(text) < MIN_LENGTH:
         return Screened(text)
+    total = _pass(text)
+    # A secret that is glued to another is found once the other is gone. Few times: one may be glued to the next.
+    for _ in range(MORE_PASSES):
+        if not total.removed or not (more := _pass(total.text)).removed:
+            break
+        total = Screened(more.text, Counter(total.removed) + Counter(more.removed))
+    return replace(total, is_doubtful=_states_password(total.text, _lowered(total.text)))
+
+
+def _pass(text: str) -> Screened:
     removed = Counter[str]()
     heads = {*HEAD.findall(text)}
     for shape in [*ANYWHERE, *(shape for head in sorted(heads & BY_HEAD.keys()) for shape in BY_HEAD[head])]:
@@ -80,7 +91,7 @@ def screen(text: str) -> Screened:
         if present := [name for name in named.names if name in lowered]:
             text = _without_values(text, lowered, named, present, kind_of, removed)
             lowered = _lowered(text)
-    return Screened(text, dict(removed), _states_password(text, lowered))
+    return Screened(text, dict(removed))
 
 
 def screen_json(value: Any, screen_text: Callable[[str], str]) -> Any:
@@ -137,7 +148,7 @@ def _without_values(
 ) -> str:
     parts, end = [], 0
     for place, name in _places(lowered, present):
-        if place < end or not (match := named.pattern.match(text, place + len(name))):
+        if place < end or _is_in_mark(text, place) or not (match := named.pattern.match(text, place + len(name))):
             continue
         group = VALUE if match[VALUE] is not None else "quoted"
         before = text[max(0, place - _BEFORE) : place + len(name)]
@@ -146,6 +157,12 @@ def _without_values(
             removed[kind] += 1
             end = match.end(group)
     return "".join([*parts, text[end:]]) if parts else text
+
+
+def _is_in_mark(text: str, place: int) -> bool:
+    """Return whether a name is one of a kind in a mark, as in `[secret removed: token]`."""
+    begin = text.rfind(MARK, max(0, place - _BEFORE), place)
+    return begin >= 0 and "]" not in text[begin:place]
 
 
 def _places(lowered: str, names: list[str]) -> Iterator[tuple[int, str]]:

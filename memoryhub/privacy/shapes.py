@@ -33,6 +33,11 @@ def is_random(text: str) -> bool:
     return 0 < digits < len(text) and switches(text) >= most_changes
 
 
+def is_unbroken(text: str) -> bool:
+    """Return whether a text has a part of 20 letters and digits, which words joined by hyphens have not."""
+    return has_digit(text) and any(len(part) >= 20 for part in text.replace("_", "-").split("-"))
+
+
 def is_mixed(text: str) -> bool:
     """Return whether a text has as many changes between small letters and capitals as no name has."""
     return switches(text) >= len(text) // 3
@@ -87,7 +92,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     *_prefixed("age key", "AGE-SECRET-KEY-1", "A-Z0-9", 50),
     # Models
     *_prefixed("Anthropic key", "sk-ant-", URL64, 20, has_digit),
-    *_prefixed("OpenAI key", "sk-", URL64, 20, is_random),
+    *_prefixed("OpenAI key", "sk-", URL64, 20, lambda key: is_random(key) or is_unbroken(key)),
     *_prefixed("Google key", "AIza GOCSPX-", URL64, 28),
     *_prefixed("Google token", "ya29.", rf"{URL64}.", 30),
     *_prefixed("Hugging Face token", "hf_ api_org_", BASE62, 30, is_mixed),
@@ -226,7 +231,7 @@ KEY_NAME: Final = "_key"
 
 HARMLESS_NAMES: Final = (
     "page", "next", "continuation", "idempotency", "cache", "primary", "foreign", "public", "sort", "partition",
-    "routing", "object", "unique", "session", "max", "csrf",
+    "routing", "object", "unique", "max", "csrf",
 )  # fmt: skip
 """Words before a name with which its value is no secret."""
 

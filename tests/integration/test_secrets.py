@@ -1,7 +1,6 @@
 """No secret that a text holds is stored, by whatever way the text comes in, nor one that a model repeats (SPEC M13)."""
 
 import json
-import re
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
@@ -18,8 +17,9 @@ from rest_framework.test import APIClient
 from conversations.models import Message
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.principals import Scope, command
-from memoryhub.importexport.native.stored_texts import NOT_TEXTS, text_columns
+from memoryhub.importexport.native.stored_texts import NOT_TEXTS, screen_actor, text_columns
 from memoryhub.mcp.calls import TOOLS, Address, call_tool
+from memoryhub.tenancy.models import Actor
 from strength.models import Memory
 from summaries.actions.entries import trusted_texts
 from summaries.models import Document
@@ -158,15 +158,27 @@ def test_what_is_stored_already_is_screened(kept: list[tuple[str, str, str]], cl
     assert "[secret removed: " in json.dumps(found)
 
 
+def test_a_run_that_was_stopped_is_repeated(kept: list[tuple[str, str, str]]) -> None:
+    def stop(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    actor = Actor.objects.select_related("agent").get(user_id="hiroki")
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            screen_actor(actor, by=command("test"), now=timezone.now(), batch_size=1, progress=stop)
+    assert stored(kept) != {}
+    screened("--batch-size", "7")
+    assert stored(kept) == {}
+
+
 def test_two_memories_that_differ_in_secrets_alone_are_kept_apart(client: APIClient) -> None:
     made(client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"secrets": "keep"}}))
-    for _kind, text, _secret in made_secrets(2 * len(SECRETS))[:: len(SECRETS)]:
-        made(client.post(f"{API}/memories", {**WHO, "content": re.sub(r"^\S+ \S+", "Use", text)}))
+    for _kind, _text, secret in made_secrets(2 * len(SECRETS))[:: len(SECRETS)]:
+        made(client.post(f"{API}/memories", {**WHO, "content": f"The key is {secret}"}))
     made(client.patch(f"{API}/agents/kana", {"policy": {}}))
     screened()
-    contents = set(Memory.objects.values_list("content", flat=True))
-    assert len(contents) == 2
-    assert all("[secret removed: OpenAI key]" in content for content in contents)
+    removed = "The key is [secret removed: OpenAI key]"
+    assert set(Memory.objects.values_list("content", flat=True)) == {removed, f"{removed} (2)"}
 
 
 def test_lines_keep_their_trust_when_a_document_is_screened(client: APIClient) -> None:

@@ -100,7 +100,7 @@ UNITS = (
     "「", "」", "{", '{"a":', '["', '"\\', "http://a.", "@a", "<remembered-", "<system-reminder>", "Its words are those of a and of ",
     "[Anna] ", "\n[Anna", "[kept-1-", "が", "です", "ない", "毎日", "十", "1時", "\x00", "\u3000", "most ", "not ", "I am ",
     "sk-", "eyJa.", "password=", "password: a", "the password is a1b2", "token=token", "authorization:", "://a:", "&key=", ".",
-    "-----BEGIN PRIVATE KEY-----", "パスワードは",
+    "-----BEGIN PRIVATE KEY-----", "パスワードは", "SK0123456789abcdef0123456789abcdef",
 )  # fmt: skip
 
 

@@ -28,6 +28,14 @@ def test_what_is_screened_is_screened_to_itself() -> None:
         assert not screen(screened.text).removed
 
 
+def test_secrets_that_are_glued_together_are_removed() -> None:
+    random, glue = Random(11), ["", "=", ":", "password=", "?key=", "://a:", "@", "Bearer ", "は", "token] = "]
+    for _ in range(1_000):
+        text = "".join(random.choice([random.choice(glue), random.choice(MADE)[1]]) for _ in range(5))
+        once = screen(text).text
+        assert screen(once).text == once, text
+
+
 def test_several_secrets_among_other_words_are_removed() -> None:
     random = Random(7)
     for _ in range(100):
@@ -95,6 +103,17 @@ def test_talk_about_passwords_needs_none(text: str) -> None:
 )  # fmt: skip
 def test_placeholders_and_names_are_no_secrets(text: str) -> None:
     assert screen(text).text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my key is sk-abcdefghijklmnopqrstuvwxyz123456",
+        "aws_session_token=IQoJb3JpZ2luX2VjEJr//////////wEaCXVzLWVhc3QtMSJH",
+    ],
+)
+def test_what_looks_little_random_is_a_secret_by_its_name_or_length(text: str) -> None:
+    assert screen(text).removed
 
 
 def test_a_private_key_is_removed_whole_also_where_its_end_is_cut_off() -> None:
