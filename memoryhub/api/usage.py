@@ -107,7 +107,7 @@ class Usage(ApiView):
             last = min(max(today, first), first + timedelta(days=MAX_DAYS - 1)) if first else today
         first = first or last - timedelta(days=DAYS - 1)
         budget = daily_budget(agent_id, agent, now=self.now)
-        if self.principal.user_id is not None:
+        if self.principal.user_id is not None and actor_id is not None:
             budget = replace(budget, spent=spent_today(actor_id, agent, now=self.now))
         body = {
             "agent_id": agent_id,
