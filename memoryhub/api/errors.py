@@ -88,6 +88,7 @@ STATUS: Final[Mapping[str, int]] = {
     "idempotency_key_reused": 422,
     "invalid_document_name": 400,
     "invalid_project_name": 400,
+    "key_cap_reached": 429,
     "no_messages": 409,
     "no_room": 409,
     "no_summaries": 409,
