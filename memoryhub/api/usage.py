@@ -1,5 +1,6 @@
 """Usage of providers by agent (SPEC A9), and the state of jobs."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.principals import Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.retries import State
-from memoryhub.llm.usage.spending import DailyBudget, daily_budget, usage
+from memoryhub.llm.usage.spending import DailyBudget, daily_budget, spent_today, usage
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
@@ -60,7 +61,7 @@ class UsageRow(serializers.Serializer):
 
 
 class TodayOut(serializers.Serializer):
-    """The agent's usage today, all users together, and its caps."""
+    """The agent's usage today, all users together (for a key bound to a user: of that user), and its caps."""
 
     cost = serializers.FloatField(source="spent.cost")
     tokens = serializers.IntegerField(source="spent.tokens")
@@ -105,13 +106,16 @@ class Usage(ApiView):
         if last is None:
             last = min(max(today, first), first + timedelta(days=MAX_DAYS - 1)) if first else today
         first = first or last - timedelta(days=DAYS - 1)
+        budget = daily_budget(agent_id, agent, now=self.now)
+        if self.principal.user_id is not None and actor_id is not None:
+            budget = replace(budget, spent=spent_today(actor_id, agent, now=self.now))
         body = {
             "agent_id": agent_id,
             "user_id": user_id,
             "from": first,
             "to": last,
             "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
-            "today": daily_budget(agent_id, agent, now=self.now),
+            "today": budget,
         }
         return Response(SpendingOut(body).data)
 

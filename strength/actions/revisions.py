@@ -322,6 +322,11 @@ def changes_after(cursor: int, *, owner: Q, limit: int) -> list[MemoryChange]:
     return list(rows.order_by("pk")[:limit])
 
 
+def last_change() -> int:
+    """Return the highest cursor of the feed."""
+    return MemoryChange.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
 MAX_STEPS: Final = 20  # in either direction
 
 

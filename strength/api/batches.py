@@ -11,6 +11,8 @@ from rest_framework.response import Response
 
 from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from memoryhub.api.places import MAX_SHOWN, place_of, shown_place
+from memoryhub.api.problems import Problem
 from memoryhub.api.views import operation
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Scope
@@ -26,13 +28,12 @@ from strength.actions.bulk_jobs import (
 )
 from strength.actions.curation import TRANSITIONS
 from strength.actions.drafts import NewMemory
-from strength.actions.revisions import changes_after
+from strength.actions.revisions import changes_after, last_change
 from strength.actions.write_many import MAX_BATCH_SIZE, BatchItem, write_memories
 from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
 from strength.domain.memories import WrongState
 from strength.models import MemoryChange
 
-MAX_CURSOR = 2**63 - 1
 SAMPLE_SIZE = 5
 BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
 """Each approval is bound to a text that was read."""
@@ -224,10 +225,7 @@ class ChangesQuery(TenantQuery):
         default=False, help_text="Whether those of all the agent's users are asked for."
     )
     after = serializers.IntegerField(
-        min_value=0,
-        max_value=MAX_CURSOR,
-        default=0,
-        help_text="The `cursor` of the answer before; 0 for the beginning.",
+        min_value=0, max_value=MAX_SHOWN, default=0, help_text="The `cursor` of the answer before; 0 for the beginning."
     )
     limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT)
 
@@ -235,7 +233,11 @@ class ChangesQuery(TenantQuery):
 class MemoryChangeOut(serializers.ModelSerializer):
     """A change of a memory. `version` is the memory's after it; `user_id` is null where the user was erased since."""
 
+    id = serializers.SerializerMethodField(help_text="The cursor behind this change.")
     user_id = serializers.CharField(source="actor.user_id", read_only=True, allow_null=True)
+
+    def get_id(self, change: MemoryChange) -> int:
+        return shown_place(change.pk)
 
     class Meta:
         model = MemoryChange
@@ -261,7 +263,10 @@ class Changes(MemoryView):
             if self.principal.user_id is not None:
                 raise Forbidden("This key is bound to one user and cannot act for all.")
             owner = Q(agent_id=tenant.agent_id)
-        rows = changes_after(values["after"], owner=owner, limit=limit + 1)
+        after = place_of(values["after"])
+        if after > last_change():
+            raise Problem(400, "cursor_invalid", "This feed did not return this cursor. Start again with `after=0`.")
+        rows = changes_after(after, owner=owner, limit=limit + 1)
         page = rows[:limit]
-        cursor = page[-1].pk if page else values["after"]
+        cursor = shown_place(page[-1].pk) if page else values["after"]
         return Response(ChangesOut({"results": page, "cursor": cursor, "has_more": len(rows) > limit}).data)

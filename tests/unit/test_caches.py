@@ -45,6 +45,8 @@ CACHES = {
     "memoryhub.embeddings.registry._provider_for": BUILT,
     "memoryhub.embeddings.spaces.caches['query_vectors']": OWN,
     "memoryhub.importexport.foreign.imports.UNDOERS": BUILT,
+    "memoryhub.importexport.native.stored_texts.screened_models": BUILT,
+    "memoryhub.importexport.native.stored_texts.text_columns": BUILT,
     "memoryhub.jobs.registry.KINDS": BUILT,
     "memoryhub.llm.client.llm_provider": BUILT,
     "memoryhub.llm.prompts._template": BUILT,

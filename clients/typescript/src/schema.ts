@@ -2354,6 +2354,7 @@ export interface components {
         };
         /** @description A change of a memory. `version` is the memory's after it; `user_id` is null where the user was erased since. */
         MemoryChangeOut: {
+            /** @description The cursor behind this change. */
             readonly id: number;
             agent_id: string;
             readonly user_id: string | null;
@@ -3450,7 +3451,7 @@ export interface components {
             agent_id: string;
             user_id?: string;
         };
-        /** @description The agent's usage today, all users together, and its caps. */
+        /** @description The agent's usage today, all users together (for a key bound to a user: of that user), and its caps. */
         TodayOut: {
             /** Format: double */
             cost: number;

@@ -116,6 +116,7 @@ class Responses(ClientCallView):
     def post(self, request: Request) -> HttpResponseBase:
         """Answer the last item of an input; store what is new of it."""
         data = _mapping(request.data)
+        self.model, self.user = str(data.get("model")), data.get("user")
         if isinstance(items := data.get("input"), list):
             data = {**data, "input": [self._item(each) for each in items]}
         key, values = self.keyed(CompletionIn, completion_body(data))
@@ -144,9 +145,12 @@ class Responses(ClientCallView):
         return calls[name]
 
     def _answered(self, turn_id: str, *, field: str) -> ChatTurn:
-        """Return a stored turn of the key's users. Raises ValidationError."""
+        """Return a stored turn of the call's agent and user. Raises ValidationError."""
+        turns = visible_to(ChatTurn.objects.select_related("session", "answer"), self.principal)
+        turns = turns.filter(actor__agent__agent_id=self.model)
+        if user := self._user(self.user):
+            turns = turns.filter(actor__user_id=user)
         try:
-            turns = visible_to(ChatTurn.objects.select_related("session", "answer"), self.principal)
             turn = turns.filter(pk=UUID(turn_id)).exclude(answer=None).first()
         except ValueError:
             turn = None

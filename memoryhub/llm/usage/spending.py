@@ -67,6 +67,11 @@ def daily_budget(agent_id: str, agent: Agent | None, *, now: datetime) -> DailyB
     return _daily_budget(agent_id, agent, spent_in(today), now)
 
 
+def spent_today(actor_id: UUID, agent: Agent | None, *, now: datetime) -> Spent:
+    """Return what one user came to in the agent's day so far."""
+    return spent_in(LedgerEntry.objects.filter(actor_id=actor_id, created_at__gte=today_start(now, zone_of(agent))))
+
+
 def _daily_budget(agent_id: str, agent: Agent | None, spent: Spent, now: datetime) -> DailyBudget:
     policy, zone = effective_policy(BudgetPolicy, agent, None), zone_of(agent)
     ends_at = local_time(day_end(local_day(now, zone), zone), zone)

@@ -1389,7 +1389,7 @@ class Tenant(Write, total=False):
 
 
 class Today(TypedDict):
-    """The agent's usage today, all users together, and its caps."""
+    """The agent's usage today, all users together (for a key bound to a user: of that user), and its caps."""
 
     cost: float
     tokens: int

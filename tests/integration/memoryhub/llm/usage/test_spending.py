@@ -87,14 +87,16 @@ def test_the_first_and_the_last_day_can_be_asked_for(client: APIClient, query: s
     assert usage(client, f"agent_id=kana&{query}")["results"] == []
 
 
-def test_a_user_sees_that_users_calls_and_the_agents_day(client: APIClient, make_client: Any, actor: Actor) -> None:
+def test_a_user_sees_that_users_calls_and_whether_the_agent_is_paused(
+    client: APIClient, make_client: Any, actor: Actor
+) -> None:
     cap(actor, daily_spend_cap=0.4)
     called(actor, timezone.now())
     called(None, timezone.now())
     bound = make_client(agent_ids=["kana"], user_id="hiroki")
-    for found in (usage(client, "agent_id=kana&user_id=hiroki"), usage(bound)):
+    for found, cost in ((usage(client, "agent_id=kana&user_id=hiroki"), 0.5), (usage(bound), 0.25)):
         assert [row["calls"] for row in found["results"]] == [1]
-        assert found["today"]["cost"] == 0.5 and found["today"]["is_paused"]
+        assert found["today"]["cost"] == cost and found["today"]["is_paused"]
     assert bound.get(f"{API}/usage?agent_id=kana&user_id=aoi").status_code == 403
     assert make_client(agent_ids=["yuno"]).get(f"{API}/usage?agent_id=kana").status_code == 403
     assert make_client(scopes=["read", "write"]).get(f"{API}/usage?agent_id=kana").status_code == 403
