@@ -67,6 +67,16 @@ def test_an_answer_is_continued_by_its_id_also_from_earlier(
             sdk.responses.create(input="five", previous_response_id=wrong, **NAMES)
 
 
+def test_an_answer_to_one_user_is_not_continued_for_another(sdk: openai.OpenAI, echo: LLMServer) -> None:  # noqa: F811
+    first = sdk.responses.create(input="one", **NAMES)
+    for names in ({**NAMES, "user": "mika"}, {**NAMES, "model": "yuno"}):
+        with pytest.raises(openai.BadRequestError, match="no such answer"):
+            sdk.responses.create(input="two", previous_response_id=first.id, **names)
+        reference: Any = [{"type": "item_reference", "id": first.output[0].id}, {"role": "user", "content": "two"}]
+        with pytest.raises(openai.BadRequestError, match="no such answer"):
+            sdk.responses.create(input=reference, **names)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
     llm.then(Reply("I look.", calls=[("c1", "search", {"to": "京都"})]), Reply("Three flights."))
