@@ -97,7 +97,8 @@ def _remembered(
     request = ContextRequest(
         message=asked.content, attachments=references_in(asked.blocks), parts=parts_in(asked.blocks),
         author=asked.author, shown=tuple(shown),
-        format=llm_provider().form, instructions=question.instructions, options={},
+        project=question.project, perspective=question.perspective,
+        format=llm_provider().form, instructions=question.instructions, options=question.options,
     )  # fmt: skip
     tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)
     context = assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -18,6 +19,7 @@ from rest_framework.response import Response
 from conversations.actions.answers import ChatFailed
 from conversations.actions.chat import KeyReused, PreparedTurn, chat, key_is_used, prepare_turn, stream_answer
 from conversations.actions.questions import Question
+from conversations.actions.unstored_chat import answer_unstored, stream_unstored
 from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
     MAX_TOOLS,
@@ -30,8 +32,9 @@ from conversations.api.serializers import (
 )
 from conversations.api.views import wrong_options
 from conversations.domain.content import calls_in
+from conversations.domain.messages import NewMessage, Role
 from conversations.domain.routing import UNNAMED
-from conversations.models import ChatTurn
+from conversations.models import ChatTurn, Message, Session
 from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
@@ -40,10 +43,11 @@ from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import Stream, return_connection
 from memoryhub.jobs.executor import error_text
+from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Delta, Tool
 from memoryhub.llm.usage.spending import KeyCapReached, check_key_cap
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policy import PolicyError
+from memoryhub.tenancy.policy import PolicyError, Trust
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": waiting\n\n"
@@ -67,6 +71,9 @@ log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 
+MAX_SHOWN: Final = 100
+"""Latest messages of a session that the model reads where nothing is stored."""
+
 
 class ChatIn(TenantSerializer):
     """A message that a model is to answer."""
@@ -87,6 +94,9 @@ class ChatIn(TenantSerializer):
     )
     stream = serializers.BooleanField(default=False)
     memory = serializers.BooleanField(default=True)
+    store = serializers.BooleanField(
+        default=True, help_text="False: answered with what is remembered, and nothing is stored."
+    )
     options = OptionsIn(required=False, default=dict)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +109,8 @@ class ChatIn(TenantSerializer):
             raise ValidationError({"message": ["Send a message, or the results of tools."]})
         if attrs["tool_results"] and (attrs["session_id"] is None or not attrs["tools"]):
             raise ValidationError({"tool_results": ["Send the session and the tools as well."]})
+        if attrs["tool_results"] and not attrs["store"]:
+            raise ValidationError({"store": ["Results of tools belong to a stored call."]})
         return attrs
 
 
@@ -124,9 +136,9 @@ class ChatOut(serializers.Serializer):
     model = serializers.CharField()
     text = serializers.CharField()
     tool_calls = CalledOut(many=True)
-    session_id = serializers.UUIDField()
-    message_id = serializers.UUIDField(help_text="The user's message.")
-    answer_id = serializers.UUIDField(help_text="The stored answer.")
+    session_id = serializers.UUIDField(allow_null=True, help_text="null, as the ids below, where nothing is stored.")
+    message_id = serializers.UUIDField(allow_null=True, help_text="The user's message.")
+    answer_id = serializers.UUIDField(allow_null=True, help_text="The stored answer.")
     context_metadata = ContextMetadataOut(allow_null=True, help_text="null where memory is off.")
     routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
     receipt_id = serializers.UUIDField(allow_null=True)
@@ -158,6 +170,11 @@ def _failed(error: ChatFailed) -> APIException:
     return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
 
 
+def _unavailable(error: ProviderError) -> APIException:
+    wait = error.retry_after_seconds
+    return llm_problem(error, wait_seconds=None if wait is None else int(wait))
+
+
 def _cap_reached(error: KeyCapReached) -> APIException:
     return Problem(429, error.code, str(error), wait_seconds=error.wait_seconds)
 
@@ -167,7 +184,9 @@ class ChatView(ApiView):
 
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
-    problems = {ChatFailed: _failed, PolicyError: wrong_options, KeyCapReached: _cap_reached}
+    problems = {
+        ChatFailed: _failed, ProviderError: _unavailable, PolicyError: wrong_options, KeyCapReached: _cap_reached,
+    }  # fmt: skip
 
     def keyed(self, serializer: type[serializers.Serializer], data: Any = None) -> tuple[str | None, dict[str, Any]]:
         """Return the idempotency key and the validated body (or `data`). Raises Problem, KeyReused, ValidationError."""
@@ -248,7 +267,30 @@ class Chat(ChatView):
             options=values["options"],
             key=key,
         )
-        return self.answer(question, self.writing(values), stream=values["stream"])
+        actor = self.writing(values)
+        if values["store"]:
+            return self.answer(question, actor, stream=values["stream"])
+        said = [
+            *self._said(actor, values["session_id"]),
+            NewMessage(role=Role.USER, content=text, blocks=blocks, author=values["author"]),
+        ]
+        given: Any = {"actor": actor, "question": question, "said": said, "by": self.principal, "now": self.now}
+        if values["stream"]:
+            return self.streamed(*stream_unstored(**given))
+        return Response(self.response_body(answer_unstored(**given)))
+
+    def _said(self, actor: Actor, session_id: UUID | None) -> list[NewMessage]:
+        """Return the latest messages of a session, oldest first, to a trusted key the trusted ones. Raises NotFound."""
+        if session_id is None:
+            return []
+        session = self.owned(Session.objects.filter(actor_id=actor.pk), session_id)
+        rows = Message.objects.of([actor.pk]).filter(session_id=session.pk).spoken().order_by("-seq")
+        if self.principal.is_trusted:
+            rows = rows.filter(trust=Trust.TRUSTED)
+        latest = list(rows[:MAX_SHOWN])[::-1]
+        return [
+            NewMessage(role=Role(row.role), content=row.content, blocks=row.blocks, author=row.author) for row in latest
+        ]
 
 
 def _replay_header(prepared: PreparedTurn) -> dict[str, str]:

@@ -1799,6 +1799,11 @@ export interface components {
             stream?: boolean;
             /** @default true */
             memory?: boolean;
+            /**
+             * @description False: answered with what is remembered, and nothing is stored.
+             * @default true
+             */
+            store?: boolean;
             options?: components["schemas"]["OptionsInRequest"];
         };
         /** @description An answer, whole and stored. */
@@ -1808,18 +1813,21 @@ export interface components {
             model: string;
             text: string;
             tool_calls: components["schemas"]["CalledOut"][];
-            /** Format: uuid */
-            session_id: string;
+            /**
+             * Format: uuid
+             * @description null, as the ids below, where nothing is stored.
+             */
+            session_id: string | null;
             /**
              * Format: uuid
              * @description The user's message.
              */
-            message_id: string;
+            message_id: string | null;
             /**
              * Format: uuid
              * @description The stored answer.
              */
-            answer_id: string;
+            answer_id: string | null;
             /** @description null where memory is off. */
             context_metadata: components["schemas"]["ContextMetadataOut"] | null;
             /** @description null where nobody asked for it. */

@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 
 from conversations.actions import chat as chat_action
 from conversations.actions import turn_leases
-from conversations.models import ChatTurn, Message, Session
+from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import client_with_key, run_jobs
@@ -127,6 +127,19 @@ def test_a_message_too_large_for_any_context_is_kept_and_said_so(client: APIClie
     assert (response.status_code, response.json()["code"]) == (422, "context_too_large")
     assert Message.objects.count() == 1
     assert (ChatTurn.objects.get().state, ChatTurn.objects.get().error) == ("failed", "no_context")
+
+
+def test_a_call_that_stores_nothing_is_answered_with_memory(client: APIClient, llm: LLMServer) -> None:
+    llm.answer(Reply("Green tea."))
+    session = told(ask(client, "My sister is called Lena."))["session_id"]
+    client.post(f"{API}/memories", {**NAMES, "content": "likes green tea", "kind": "preference"})
+    counts = [model.objects.count() for model in (Message, ChatTurn, Receipt, Job)]
+    answer = told(ask(client, session_id=session, store=False))
+    assert (answer["text"], answer["session_id"], answer["answer_id"]) == ("Green tea.", None, None)
+    assert "likes green tea" in llm.asked[-1].text and "Lena" in llm.asked[-1].text
+    llm.answer(Reply(failure="401"))
+    assert ask(client, store=False).json()["code"] == "llm_failed"
+    assert [model.objects.count() for model in (Message, ChatTurn, Receipt, Job)] == counts
 
 
 def test_wrong_options_store_nothing(client: APIClient, llm: LLMServer) -> None:
@@ -282,6 +295,13 @@ def stream(web: Web, client: APIClient, message: str = "What tea do I like?", **
         assert response.status_code == 200, response.read()
         assert response.headers["Content-Type"] == "text/event-stream"
         return list(events(response))
+
+
+def test_a_stream_may_store_nothing(web: Web, llm: LLMServer) -> None:
+    llm.answer(Reply("Green tea."))
+    heard = stream(web, client_with_key(), store=False)
+    assert heard[-1][0] == "done" and (heard[-1][1]["text"], heard[-1][1]["answer_id"]) == ("Green tea.", None)
+    assert not Message.objects.exists()
 
 
 def test_a_streamed_answer_comes_in_pieces_and_is_stored(web: Web, llm: LLMServer) -> None:

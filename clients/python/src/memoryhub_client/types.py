@@ -354,6 +354,7 @@ class ChatIn(Write, total=False):
     tools: list[ToolIn]
     tool_results: list[ToolResultIn]
     memory: bool
+    store: bool
     options: OptionsIn
 
 
@@ -364,9 +365,9 @@ class Chat(TypedDict):
     model: str
     text: str
     tool_calls: list[Called]
-    session_id: str
-    message_id: str
-    answer_id: str
+    session_id: str | None
+    message_id: str | None
+    answer_id: str | None
     context_metadata: ContextMetadata | None
     routing: Routing | None
     receipt_id: str | None
