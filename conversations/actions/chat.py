@@ -191,8 +191,9 @@ def _store_question(
     if question.is_retry and (known := _retried_turn(actor, question, now)):
         return known, False
     session, _is_new = open_session(
-        actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
-    )
+        actor=actor, session_id=question.session_id, channel=question.channel,
+        within_actor=question.talk is not None, by=by, now=now,
+    )  # fmt: skip
     if question.tool_results and question.client_message_id is None:
         _check_calls(session, question.tool_results)
     new = question.talk or NewMessage(
@@ -204,9 +205,7 @@ def _store_question(
     new = replace(new, client_message_id=question.client_message_id)
     stored = add_messages(session=session, batch=[*question.before, new], channel=question.channel, by=by, now=now)
     if question.shown is not None:
-        show_branch(
-            session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, by=by, now=now
-        )
+        show_branch(session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, now=now)
     asked = stored.messages[-1]
     turn = ChatTurn.objects.create(
         actor=actor,

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from django.db.models import F
 
-from conversations.actions.deleted import deleted_from
+from conversations.actions.deleted import without_deleted
 from conversations.actions.questions import Question
 from conversations.actions.screening import screen_message
 from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_tags
@@ -95,8 +95,7 @@ def place_question(
     is_stored = store == Store.ALL or (store == Store.NEW and (last >= 0 or name is not None))
     before = [each for each, _key in shown[last + 1 :]] if is_stored else []
     if before and (key := own.public_id if own else session_id):
-        is_deleted = deleted_from(actor.pk, [key])
-        before = [each for each in before if not is_deleted(key, each.role, each.content)]
+        before = without_deleted(actor.pk, key, before)
     parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
     after = {_fingerprint(screen_message(each, screening)) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]
@@ -190,8 +189,7 @@ def _session_of(
     ids = _parse_id(name or "")
     if named and (found := own.filter(Session.has_id([named, *ids])).first()):
         return found.pk
-    if ids and not Session.objects.filter(pk__in=ids).exists():
-        named = ids[0]  # of a session that its client opens, such as an adapter after the first answer
+    named = ids[0] if ids else named  # of a session that its client opens, such as an adapter after the first answer
     if known := session_of(history, _said(actor, history)):
         return cast("UUID", known)
     if named or not history:

@@ -1,44 +1,53 @@
 """Keep messages deleted that clients and files send again (SPEC C7)."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from conversations.domain.client_talk import opening_of
+from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage
-from conversations.models import DeletedMessage, Session
-from memoryhub.auth.screening import Screening
+from conversations.models import DeletedMessage, Message, Session
 
 
-def note_deleted(session: Session, messages: Iterable[tuple[str, str]]) -> None:
-    """Keep the digests of deleted messages, by role and text; inside the caller's transaction."""
-    digests = {_digest(role, text) for role, text in messages if text.strip()}
+def note_deleted(session: Session, messages: Iterable[Message]) -> None:
+    """Keep the digests of deleted messages, by their words and by their ids; inside the caller's transaction."""
+    digests = {_digest_of(message) for message in messages}
+    digests |= {_id_digest(message.client_message_id) for message in messages if message.client_message_id}
     rows = [
         DeletedMessage(actor_id=session.actor_id, session_id=session.public_id, digest=digest) for digest in digests
     ]
     DeletedMessage.objects.bulk_create(rows, ignore_conflicts=True, batch_size=1_000)
 
 
-def deleted_from(actor_id: UUID, session_ids: Iterable[UUID]) -> Callable[[UUID, str, str], bool]:
-    """Return the test whether a message, by session, role and screened text, was deleted."""
-    rows = DeletedMessage.objects.filter(actor_id=actor_id, session_id__in=list(session_ids))
-    deleted = {(key, bytes(digest)) for key, digest in rows.values_list("session_id", "digest")}
-    return lambda session_id, role, text: bool(deleted) and (session_id, _digest(role, text)) in deleted
-
-
-def without_deleted(session: Session, batch: Sequence[NewMessage]) -> list[NewMessage]:
-    """Return messages without those with a `client_message_id` that were deleted from the session."""
-    if all(message.client_message_id is None for message in batch):
-        return list(batch)
-    key, screening = session.public_id, Screening(session.actor)
-    is_deleted = deleted_from(session.actor_id, [key])
+def without_deleted(
+    actor_id: UUID, session_id: UUID, messages: Sequence[NewMessage], *, by_ids: bool = False
+) -> list[NewMessage]:
+    """Return screened messages without those that were deleted from a session, by their words or by their ids alone."""
+    rows = DeletedMessage.objects.filter(actor_id=actor_id, session_id=session_id)
+    deleted = {bytes(digest) for digest in rows.values_list("digest", flat=True)} if messages else set()
     return [
-        each
-        for each in batch
-        if each.client_message_id is None or not is_deleted(key, each.role, screening.text(each.content))
+        each for each in messages if (_id_digest(each.client_message_id) if by_ids else _digest_of(each)) not in deleted
     ]
 
 
-def _digest(role: str, text: str) -> bytes:
-    """Return a digest by the start of a text: clients send answers back cut."""
-    return hashlib.sha256(f"{role} {opening_of(text)}".encode("utf-8", "surrogatepass")).digest()
+def deleted_ids(actor_id: UUID, ids: Mapping[UUID, Iterable[str]]) -> set[tuple[UUID, str]]:
+    """Return the ids of messages that were deleted, with their sessions, of some by session."""
+    rows = DeletedMessage.objects.filter(actor_id=actor_id, session_id__in=list(ids))
+    deleted = {(key, bytes(digest)) for key, digest in rows.values_list("session_id", "digest")}
+    return {(key, each) for key, values in ids.items() for each in values if (key, _id_digest(each)) in deleted}
+
+
+def _digest_of(message: NewMessage | Message) -> bytes:
+    """Return a digest by the start of a text, as answers come back cut; without text by the ids of its calls."""
+    blocks = message.blocks or ()
+    ids = [call["id"] for call in calls_in(blocks)], [result["tool_use_id"] for result in results_in(blocks)]
+    return _hashed("said", str(message.role), opening_of(message.content) or repr(ids))
+
+
+def _id_digest(client_message_id: str | None) -> bytes:
+    return _hashed("id", client_message_id or "") if client_message_id else b""
+
+
+def _hashed(*parts: str) -> bytes:
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest()

@@ -47,14 +47,14 @@ class Forgotten:
     is_whole: bool
     rewrites: bool
     keeps_drawn: bool
-    said: frozenset[tuple[str, str]] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
     by: Principal
     reason: str
     now: datetime
 
     @property
     def texts(self) -> frozenset[str]:
-        return frozenset(text for _role, text in self.said)
+        return frozenset(message.content for message in self.messages)
 
     @cached_property
     def actor(self) -> Actor:
@@ -186,7 +186,7 @@ def _forget(
     for delete in DERIVED:
         counts.update(delete(forgotten))
     counts.update(_forget_asked(forgotten))
-    note_deleted(locked, forgotten.said)
+    note_deleted(locked, forgotten.messages)
     forget_sources(sorted(forgotten.message_ids))
     about = [*forgotten.message_ids, *([locked.pk, locked.public_id] if is_whole else [])]
     counts["answers"] = forget_answers(actor=forgotten.actor, row_ids=about)
@@ -236,17 +236,17 @@ def _forgotten(
     reason: str,
     now: datetime,
 ) -> Forgotten:
-    found = list(rows.order_by("seq").values_list("pk", "seq", "role", "content"))
+    found = list(rows.order_by("seq").only("pk", "actor_id", "seq", "role", "content", "blocks", "client_message_id"))
     if not found and not is_whole:
         raise UnknownRow(_("This session has no such messages."))
     return Forgotten(
         session=session,
-        message_ids=frozenset(pk for pk, *_rest in found),
-        first_seq=found[0][1] if found else 1,
+        message_ids=frozenset(message.pk for message in found),
+        first_seq=found[0].seq if found else 1,
         is_whole=is_whole,
         rewrites=rewrites,
         keeps_drawn=keeps_drawn,
-        said=frozenset((role, content) for *_place, role, content in found),
+        messages=tuple(found),
         by=by,
         reason=reason,
         now=now,

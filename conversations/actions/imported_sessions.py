@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
-from conversations.actions.deleted import deleted_from
+from conversations.actions.deleted import deleted_ids
 from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
 from conversations.actions.receipts import forget_sources
 from conversations.actions.screening import screen_message
@@ -65,14 +65,10 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
 
 def _leave_out_deleted(actor: Actor, conversations: dict[UUID, _Conversation], context: ImportContext) -> None:
     """Take out what a person has deleted here, and sessions of which nothing else is left."""
-    is_deleted, screening = deleted_from(actor.pk, conversations), Screening(actor)
+    deleted = deleted_ids(actor.pk, {key: each.messages for key, each in conversations.items()})
     for key, conversation in [*conversations.items()]:
         messages = conversation.messages
-        kept = {
-            number: each
-            for number, each in messages.items()
-            if not is_deleted(key, each.role, screening.text(each.text))
-        }
+        kept = {number: each for number, each in messages.items() if (key, number) not in deleted}
         if len(kept) == len(messages):
             continue
         context.report.known[MESSAGES] += len(messages) - len(kept)

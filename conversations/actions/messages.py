@@ -101,7 +101,7 @@ def add_messages(
     trust = policy.trust(channel=session.channel, source_is_trusted=is_trusted)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
-        batch = _merged(locked, batch, by)
+        batch = _merged(locked, batch, trust)
         stored_repeats = _stored_repeats(locked, batch)
         _check_repeats(batch, stored_repeats)
         placement = place_batch(batch, known=frozenset(stored_repeats), last_seq=locked.message_count)
@@ -122,17 +122,17 @@ def add_messages(
 
 
 def show_branch(
-    *, session: Session, shown: frozenset[int], last_seq: int, new: Sequence[Message], by: Principal, now: datetime
+    *, session: Session, shown: frozenset[int], last_seq: int, new: Sequence[Message], now: datetime
 ) -> None:
     """Abandon the messages after the last that the client shows, and restore abandoned ones that it shows (ADR 51).
 
     `shown` are their `seq`; `new` was just stored after them. Messages between two shown ones are left as they are: a
     client may omit the middle of a conversation. So are those after `last_seq`: another request stored them since.
-    An untrusted key changes no trusted message (SPEC M10). Inside the transaction that has locked the session.
+    Untrusted messages change no trusted one (SPEC M10). Inside the transaction that has locked the session.
     """
     current = shown | {message.seq for message in new}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    if not by.is_trusted:
+    if any(message.trust == Trust.UNTRUSTED for message in new):
         rows = rows.filter(trust=Trust.UNTRUSTED)
     _set_abandoned(
         rows.filter(seq__gt=max(shown, default=0), seq__lte=last_seq).exclude(seq__in=current).current(), now
@@ -201,25 +201,30 @@ def _lock(session: Session) -> Session:
     return locked
 
 
-def _merged(session: Session, batch: Sequence[NewMessage], by: Principal) -> Sequence[NewMessage]:
+def _merged(session: Session, batch: Sequence[NewMessage], trust: Trust) -> Sequence[NewMessage]:
     """Return a batch in which a message that the session has by another way in has the id of its row.
 
     A program may keep its conversation with an adapter, which stores items as metadata, and ask through an endpoint,
     which stores under its own id: the row gets what it lacks (SPEC B8). A question is the same only
-    as the session's last message; of other messages, the latest row counts. Inside the transaction with the lock.
+    as the session's last message, any other only as one after the last with such metadata. Inside the transaction with
+    the lock.
     """
     if not any(message.merge for message in batch):
         return batch
     own = Message.objects.of([session.actor_id]).filter(session_id=session.pk, abandoned_at=None)
-    if not by.is_trusted:
+    if trust == Trust.UNTRUSTED:
         own = own.filter(trust=Trust.UNTRUSTED)
     rows = list(own.order_by("-seq")[:MAX_MERGED])
+    last_seqs = {key: row.seq for row in reversed(rows) for key in row.metadata}
     merged = list(batch)
     for place, message in enumerate(batch):
-        row = next((row for row in rows if message.merge and _lacks(row, message, session.message_count)), None)
+        since = max((last_seqs.get(key, 0) for key in message.metadata), default=session.message_count - 1)
+        row = next((row for row in rows if message.merge and row.seq > since and _lacks(row, message)), None)
         if row is None:
             continue
-        row.client_message_id = row.client_message_id or message.client_message_id or str(row.pk)
+        if row.client_message_id is None:
+            is_free = message.client_message_id is not None and not _stored_repeats(session, [message])
+            row.client_message_id = message.client_message_id if is_free else str(row.pk)
         row.metadata = {**row.metadata, **message.metadata}
         row.blocks = row.blocks or message.blocks
         row.save(update_fields=["client_message_id", "metadata", "blocks"])
@@ -227,13 +232,13 @@ def _merged(session: Session, batch: Sequence[NewMessage], by: Principal) -> Seq
     return merged
 
 
-def _lacks(row: Message, message: NewMessage, last_seq: int) -> bool:
-    """Return whether a row is a message without the metadata that the message brings; a question brings an id."""
-    if (row.role, row.content) != (message.role, message.content):
+def _lacks(row: Message, message: NewMessage) -> bool:
+    """Return whether a row has a message's words without the metadata that it brings, or without an id."""
+    if not message.content.strip() or (row.role, row.content) != (message.role, message.content):
         return False
     if message.metadata:
         return not row.metadata.keys() & message.metadata.keys()
-    return row.client_message_id is None and row.seq == last_seq
+    return row.client_message_id is None
 
 
 def _stored_repeats(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:

@@ -68,6 +68,8 @@ def apply_retention(actor: Actor, *, job: JobContext, by: Principal, now: dateti
     old = Message.objects.of([actor.pk]).filter(rows.old).exclude(session__in=rows.sessions).values("session_id")
     begun = Session.objects.select_related("actor__agent").filter(actor_id=actor.pk, pk__in=old).order_by("pk")
     for session, chosen in [*ended, *((each, rows.old) for each in begun)]:
+        if chosen is None and not rows.sessions.filter(pk=session.pk).exists():
+            continue  # it goes on
         with suppress(UnknownRow):  # a person was faster
             forget_in_steps(session=session, chosen=chosen, keeps_drawn=keeps, job=job, by=by, reason=REASON, now=now)
     while keys := list(rows.receipts.order_by().values_list("pk", flat=True)[:BATCH_SIZE]):

@@ -39,14 +39,15 @@ def open_session(
     channel: str,
     title: str = "",
     metadata: Mapping[str, Any] | None = None,
+    within_actor: bool = False,
     by: Principal,
     now: datetime,
 ) -> tuple[Session, bool]:
     """Return the actor's session with this id and whether it is new.
 
     Raises SessionTaken where the id belongs to another actor that the caller may see. Where it belongs to one that the
-    caller may not see, the session gets another key, and is known to its client by this one: the answer is as for a
-    free id.
+    caller may not see, or counts `within_actor`, the session gets another key, and is known to its client by this one:
+    the answer is as for a free id.
     """
     lock_actor(actor.id)
     key, screening = session_id or new_id(), Screening(actor)
@@ -56,15 +57,20 @@ def open_session(
     if session is None:
         session, is_new = Session.objects.get_or_create(pk=key, defaults={**defaults, "actor": actor})
     if session.actor_id != actor.id:
-        with suppress(UnknownRow):
-            resolve(Session.objects.all(), by, key)
-            raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
+        if not within_actor:
+            _check_not_taken(by, key)
         session, is_new = Session.objects.get_or_create(actor=actor, client_id=key, defaults=defaults)
     session.actor = actor
     if is_new:
         audit.record(by=by, verb="open", row=session, now=now)
         screening.record(by=by, row=session, now=now)
     return session, is_new
+
+
+def _check_not_taken(by: Principal, key: UUID) -> None:
+    with suppress(UnknownRow):
+        resolve(Session.objects.all(), by, key)
+        raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
 
 
 @transaction.atomic

@@ -159,7 +159,9 @@ class Messages(ApiView):
         session = self.owned(Session, session_id)
         is_batch = isinstance(request.data, dict) and "messages" in request.data
         values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
-        batch = without_deleted(session, [MessageIn.message(value) for value in values])
+        batch = [MessageIn.message(value) for value in values]
+        if any(message.client_message_id for message in batch):
+            batch = without_deleted(session.actor_id, session.public_id, batch, by_ids=True)
         added = add_messages(session=session, batch=batch, by=self.principal, now=self.now)
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)

@@ -62,7 +62,7 @@ def _is_note(message: NewMessage, tags: Iterable[str]) -> bool:
 def is_task(message: NewMessage, openings: Iterable[str]) -> bool:
     """Return whether a question begins as a program's, whatever the white space between its words."""
     start = " ".join(message.content[:MAX_TASK_LENGTH].split())
-    return message.role == Role.USER and any(start.startswith(opening) for opening in openings)
+    return message.role == Role.USER and any(start.startswith(" ".join(opening.split())) for opening in openings)
 
 
 def without_tags(message: NewMessage, tags: Iterable[str]) -> NewMessage:

@@ -176,6 +176,7 @@ def audit_title(verb: str, kind: str) -> str:
 
 
 JOBS: Final[Mapping[str, Any]] = {
+    "apply_retention": _("Delete what is past its retention"),
     "calibrate_tokens": _("Calibrate token counts"),
     "cluster_tables": _("Store each actor’s texts together"),
     "compact": _("Shorten a document"),
@@ -192,6 +193,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "forget_old_uploads": _("Delete uploaded files that were not imported"),
     "forget_old_uses": _("Delete old reports of use"),
     "forget_session": _("Delete a long session"),
+    "hold_forgotten": _("Let memories wait that a user asked to be forgotten"),
     "import_file": _("Import a file"),
     "note_use": _("Record which memories an answer used"),
     "purge_projects": _("Delete projects permanently after a month"),

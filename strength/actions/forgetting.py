@@ -26,13 +26,16 @@ from strength.actions.revisions import snapshot, store_change
 from strength.actions.search import MemorySearch, search_memories
 from strength.domain.extraction import Strategy
 from strength.domain.memories import FORGET_VERB, LOST_SOURCE_VERB, Status
-from strength.models import Memory, MemorySource, StrategyCursor
+from strength.models import Memory, MemoryRevision, MemorySource, StrategyCursor
 
 MAX_HELD: Final = 10
 """Most memories that one request lets wait."""
 
 MAX_READ: Final = 20
 """Latest messages of a session among which the request is looked for."""
+
+ASKED: Final = "The user asked to forget it."
+"""Without the user's words, which would outlive the message."""
 
 REASON: Final = "A message that it comes from was deleted."
 
@@ -106,13 +109,16 @@ def _await_review(memories: Iterable[Memory], *, verb: str, reason: str, by: Pri
 def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> int:
     """Let what the user asked to be forgotten wait for review; return how many memories (SPEC C9).
 
-    The latest such message of the session counts, if a trusted key stored it. Network where the embedder is remote.
+    Of the session's latest messages, those count that a trusted key stored; a memory that waited for one before is left
+    as a person decided. Network where the embedder is remote.
     """
     own = Message.objects.of([actor.pk]).filter(session_id=session_id, role=Role.USER, trust=Trust.TRUSTED)
-    texts = own.current().order_by("-seq").values_list("content", flat=True)[:MAX_READ]
-    what = next(filter(None, map(request_to_forget, texts)), "")
-    if not what:
-        return 0
+    told = own.current().order_by("-seq").values_list("content", "created_at")[:MAX_READ]
+    asked = [(what, at) for text, at in told if (what := request_to_forget(text))]
+    return sum(_hold(actor, what, since=at, by=by, now=now) for what, at in asked)
+
+
+def _hold(actor: Actor, what: str, *, since: datetime, by: Principal, now: datetime) -> int:
     tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
     floor = effective_policy(ContextPolicy, actor.agent, actor).semantic_relevance_floor
     search = MemorySearch(
@@ -122,8 +128,10 @@ def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: date
     keys = [each.memory.pk for each in found if each.memory.actor_id == actor.pk]
     with transaction.atomic():
         lock_actor(actor.pk)
-        memories = Memory.objects.of([actor.pk]).locked(keys).values()
-        return _await_review(memories, verb=FORGET_VERB, reason=f"The user asked to forget: {what}", by=by, now=now)
+        held = MemoryRevision.objects.filter(actor_id=actor.pk, verb=FORGET_VERB, created_at__gte=since)
+        decided = set(held.filter(memory_id__in=keys).values_list("memory_id", flat=True))
+        memories = Memory.objects.of([actor.pk]).locked([key for key in keys if key not in decided]).values()
+        return _await_review(memories, verb=FORGET_VERB, reason=ASKED, by=by, now=now)
 
 
 def _forget_summary_memory(forgotten: Forgotten, by: Principal) -> int:

@@ -157,9 +157,10 @@ def _session_in(user_id: str) -> str | None:
     """Return the session in a `metadata.user_id` of Claude Code: a JSON object, or a text that ends with it."""
     try:
         described = json.loads(user_id)
-    except ValueError:
+    except (ValueError, RecursionError):
         described = None
     if isinstance(described, dict):
-        return str(described["session_id"]) if described.get("session_id") else None
+        name = str(described.get("session_id") or "").encode("utf-8", "replace").decode()
+        return name or None
     found = _SESSION.search(user_id)
     return found[1] if found else None

@@ -206,7 +206,7 @@ class ClientCallView(ChatView):
             tools=call.tools, author=asked.author, channel=self.channel, instructions=call.instructions,
             max_output_tokens=call.max_output_tokens, constraints=call.constraints, keeps_truncated=True,
             key=key, body=call.body, memory_ends_at=self.memory_ends_at,
-            is_retry=retries.isdecimal() and int(retries) > 0,
+            is_retry=retries.isdecimal() and bool(retries.strip("0")),
         )  # fmt: skip
 
     def _answer_unstored(self, question: Question, actor: Actor, call: ClientCall) -> HttpResponseBase:

@@ -17,7 +17,7 @@ from django.urls import path, reverse
 from pytest_django.fixtures import Settings
 
 from conversations.actions.sessions import open_session
-from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
+from conversations.models import ChatTurn, DeletedMessage, Message, MessageIndex, Receipt, Session
 from memoryhub import urls
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
@@ -63,6 +63,7 @@ PARTS = {
     ReviewInstructions,
 }
 MACHINERY = {
+    DeletedMessage,
     ReviewHold,
     MessageIndex,
     MemoryIndex,

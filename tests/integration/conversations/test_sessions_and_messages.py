@@ -231,6 +231,18 @@ def test_what_another_way_in_has_stored_gets_metadata(client: APIClient, is_trus
         assert [row["seq"] for row in rows] == [3, 4], "it does not change what a trusted key has stored"
 
 
+def test_what_is_told_by_two_ways_in_is_merged_only_where_it_is_the_same(client: APIClient) -> None:
+    session = opened(client)
+    path = f"{API}/sessions/{session['id']}/messages"
+    say(client, session, {"role": "user", "content": "yes", "client_message_id": "a"}, "yes")
+    merged = client.post(path, {"role": "user", "content": "yes", "client_message_id": "a", "merge": True})
+    assert (merged.status_code, len(merged.json()["results"])) == (200, 1)
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(2)]
+    for call in calls:
+        body = {"role": "assistant", "content": None, "tool_calls": [call], "merge": True, "metadata": {"k": 1}}
+        assert client.post(path, body).status_code == 201, "calls without words are no repeats"
+
+
 @pytest.mark.parametrize("changed", [{"content": "other"}, {"role": "assistant"}])
 def test_client_message_id_with_another_text_or_role_is_a_conflict(client: APIClient, changed: dict[str, str]) -> None:
     address = f"{API}/sessions/{opened(client)['id']}/messages"

@@ -1,6 +1,9 @@
 """Requests to forget, and everyday talk of forgetting, in English and Japanese (SPEC C9)."""
 
+import json
+
 import pytest
+from django.conf import settings
 
 from conversations.domain.forget_requests import request_to_forget
 
@@ -129,3 +132,18 @@ def test_what_is_asked_is_returned_in_its_words() -> None:
 
 def test_a_pasted_text_asks_for_nothing() -> None:
     assert request_to_forget("Forget my phone number. " + "x" * 600) == ""
+
+
+def test_requests_that_others_wrote() -> None:
+    """Messages of people who had not seen the code; the patterns were extended by them since."""
+    written = json.loads((settings.BASE_DIR / "tests" / "data" / "forget_requests.json").read_text("utf-8"))
+    assert len([text for text in written["requests"] if request_to_forget(text)]) >= 70
+    assert len([text for text in written["others"] if request_to_forget(text)]) <= 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["を忘れて", "忘れてください", "保存しないで", "記憶から消して", "忘れてくれと言われた", "I do not remember me"],
+)
+def test_a_verb_without_an_object_asks_for_nothing(text: str) -> None:
+    assert request_to_forget(text) == ""

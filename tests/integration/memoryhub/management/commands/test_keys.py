@@ -140,11 +140,25 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
     assert rows["old"] == {
         "prefix": f"mh_{old.prefix}", "name": "old", "state": "expired", "agents": None, "user": None,
         "scopes": ["read"], "trusted": True, "created_at": NOW.isoformat(), "last_used_at": None,
-        "expires_at": NOW.isoformat(), "id": str(old.pk),
+        "expires_at": NOW.isoformat(), "daily_tokens": None, "id": str(old.pk),
     }  # fmt: skip
     table, _ = keys("list")
     head, *lines = table.splitlines()
-    assert head.split() == ["prefix", "name", "state", "agents", "user", "scopes", "trusted", "last", "used", "expires"]
+    columns = [
+        "prefix",
+        "name",
+        "state",
+        "agents",
+        "user",
+        "scopes",
+        "trusted",
+        "daily",
+        "tokens",
+        "last",
+        "used",
+        "expires",
+    ]
+    assert head.split() == columns
     assert next(line for line in lines if "gone" in line).split()[2:7] == [
         "revoked",
         "all",
