@@ -56,6 +56,8 @@ _MEANT_OTHERWISE: Final = re.compile(
     r"|^(?:my|the|our) (?:code|draft|text|essay|example|question|idea|plan|list)\b|^-"
 )
 
+_FROM_MEMORY: Final = re.compile(r",? (?:from|in|out of) (?:your|the|long-term) memory.*$")
+
 _JA_VERB: Final = re.compile(
     r"(?P<forget>(?:お)?(?:忘れ|わすれ)(?=て|と|るように|ること$|ください|下さい|いただ|頂))"
     r"|(?P<keep>(?:覚え|記憶し|記憶に残さ|保存し|記録し|記録に残さ|残さ)(?:て(?:おか|い)?)?な(?=いで|くて))"
@@ -125,12 +127,12 @@ def _english(sentence: str) -> str:
         is_gerund = bool(match["forget"]) and match["forget"].endswith("ing") and not before.endswith(("mind", "stop"))
         if asked is None or speaks_of_itself or is_other or is_gerund:
             continue
-        if _is_about_the_user(match, before, what):
-            return what
+        if _is_about_the_user(match, what):
+            return _FROM_MEMORY.sub("", what)
     return ""
 
 
-def _is_about_the_user(match: re.Match[str], before: str, what: str) -> bool:
+def _is_about_the_user(match: re.Match[str], what: str) -> bool:
     """Return whether a request to forget or erase something is about the user; files are erased as well."""
     if match["erase"]:
         return bool(_TOLD.search(what))

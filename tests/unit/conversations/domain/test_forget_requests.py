@@ -127,6 +127,7 @@ def test_everyday_talk_is_none(text: str) -> None:
 
 def test_what_is_asked_is_returned_in_its_words() -> None:
     assert request_to_forget("Please forget my phone number!") == "my phone number"
+    assert request_to_forget("Delete my birthday from your memory, please.") == "my birthday"
     assert request_to_forget("私の電話番号を忘れてください。") == "私の電話番号"
 
 
