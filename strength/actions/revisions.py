@@ -25,9 +25,6 @@ from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
     CURATED_FIELDS,
-    FORGET_VERB,
-    LOST_SOURCE_VERB,
-    RETURN_VERB,
     DuplicateMemory,
     ScopeLevel,
     Status,
@@ -35,6 +32,7 @@ from strength.domain.memories import (
     changed_values,
     content_digest,
 )
+from strength.domain.review import REASONS_BY_VERB
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
 from strength.models import Memory, MemoryChange, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
@@ -179,7 +177,7 @@ def awaits_person(memory: Memory) -> bool:
     """Return whether a pending memory needs a person's decision, which repetition does not replace."""
     revisions = memory.revisions.order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
-    return verb in (RETURN_VERB, LOST_SOURCE_VERB, FORGET_VERB) or RESEMBLES in beside or UNCOMPARED in beside
+    return verb in REASONS_BY_VERB or RESEMBLES in beside or UNCOMPARED in beside
 
 
 def unversioned_state(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:

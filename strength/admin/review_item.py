@@ -22,7 +22,7 @@ from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
-from strength.domain.memories import RETURN_VERB, Kind, ScopeLevel, Source, TombstoneReason, default_namespace
+from strength.domain.memories import Kind, ScopeLevel, Source, TombstoneReason, default_namespace
 from strength.domain.policy import StrengthPolicy
 from strength.domain.review import Item, PendingReason, pending_reasons
 from strength.domain.strength import initial_strength
@@ -43,6 +43,8 @@ PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.RESEMBLES: _("It resembles a text that a person {decided} on {day}."),
     PendingReason.UNCOMPARED: _("No model has compared it yet with texts that people rejected or edited."),
     PendingReason.RETURNED: _("A person archived it, and it was written again."),
+    PendingReason.LOST_SOURCE: _("A message that it comes from was deleted."),
+    PendingReason.TO_BE_FORGOTTEN: _("The user asked that it be forgotten."),
     PendingReason.SENSITIVE: _("It seems to state a password or to hold a secret."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
@@ -159,7 +161,7 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
         was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
         resembles=resembled is not None,
         is_uncompared=latest is not None and UNCOMPARED in latest.beside,
-        has_returned=latest is not None and latest.verb == RETURN_VERB,
+        last_verb=latest.verb if latest is not None else "",
         has_secret=Screening(memory.actor).withholds(memory.content),
     )
     return [_reason_label(reason, resembled) for reason in reasons]

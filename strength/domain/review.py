@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from strength.domain.memories import FORGET_VERB, LOST_SOURCE_VERB, RETURN_VERB
+
 MAX_SKIPPED: Final = 300
 MAX_UNDO_STEPS: Final = 30
 """Latest decisions of a round that can be undone."""
@@ -35,7 +37,17 @@ class PendingReason(StrEnum):
     RESEMBLES = "resembles"
     UNCOMPARED = "uncompared"
     RETURNED = "returned"
+    LOST_SOURCE = "lost_source"
+    TO_BE_FORGOTTEN = "to_be_forgotten"
     ASKED = "asked"
+
+
+REASONS_BY_VERB: Final[Mapping[str, PendingReason]] = {
+    RETURN_VERB: PendingReason.RETURNED,
+    LOST_SOURCE_VERB: PendingReason.LOST_SOURCE,
+    FORGET_VERB: PendingReason.TO_BE_FORGOTTEN,
+}
+"""Changes by the server after which only a person decides, not a repetition."""
 
 
 def pending_reasons(
@@ -48,17 +60,20 @@ def pending_reasons(
     was_decided_against: bool,
     resembles: bool = False,
     is_uncompared: bool = False,
-    has_returned: bool = False,
+    last_verb: str = "",
     has_secret: bool = False,
 ) -> list[PendingReason]:
-    """Return all reasons, the gravest first; without any other, the writer requested approval."""
+    """Return all reasons, the gravest first; without any other, the writer requested approval.
+
+    `last_verb` is that of the memory's last revision.
+    """
     reasons = {
         PendingReason.UNTRUSTED_SOURCE: not is_trusted and has_untrusted_source,
         PendingReason.UNTRUSTED_WRITER: not is_trusted and not has_untrusted_source,
         PendingReason.DECIDED_AGAINST: was_decided_against,
         PendingReason.RESEMBLES: resembles,
         PendingReason.UNCOMPARED: is_uncompared,
-        PendingReason.RETURNED: has_returned,
+        **{reason: verb == last_verb for verb, reason in REASONS_BY_VERB.items()},
         PendingReason.SENSITIVE: has_secret,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,

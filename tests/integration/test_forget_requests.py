@@ -4,6 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from memoryhub.jobs.executor import run
@@ -30,7 +31,7 @@ def say(client: APIClient, message: str) -> None:
 
 @pytest.mark.parametrize(("private", "other", "request_text"), REQUESTS)
 def test_nothing_is_recalled_and_a_person_decides(
-    client: APIClient, private: str, other: str, request_text: str
+    client: APIClient, admin_client: Client, private: str, other: str, request_text: str
 ) -> None:
     kept = [made(client.post(f"{API}/memories", {**NAMES, "content": text}))["id"] for text in (private, other)]
     asked: Any = made(client.post(f"{API}/context", {**NAMES, "message": request_text}))
@@ -43,6 +44,8 @@ def test_nothing_is_recalled_and_a_person_decides(
     assert any(
         each["verb"] == "ask_to_forget" and each["reason"] == "The user asked to forget it." for each in revision
     )
+    page = admin_client.get("/admin/review/").content.decode()
+    assert "The user asked that it be forgotten." in page and "stored as pending on request" not in page
     made(client.post(f"{API}/memories/{kept[0]}/approve", {"reason": "He wants to keep it."}))
     say(client, "Don't forget to buy milk.")
     assert Memory.objects.get(pk=kept[0]).status == "active"

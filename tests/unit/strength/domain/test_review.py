@@ -8,6 +8,7 @@ import pytest
 from strength.domain.review import (
     MAX_SKIPPED,
     MAX_UNDO_STEPS,
+    REASONS_BY_VERB,
     Item,
     PendingReason,
     Round,
@@ -31,8 +32,7 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
         ((True, False, 0.5, 0.5, False, False), [PendingReason.ASKED]),
         ((True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
         ((True, False, None, 0.5, False, False, True), [PendingReason.RESEMBLES]),
-        ((True, False, None, 0.5, False, False, False, True), [PendingReason.RETURNED]),
-        ((True, False, None, 0.5, False, False, False, False, True), [PendingReason.UNCOMPARED]),
+        ((True, False, None, 0.5, False, False, False, True), [PendingReason.UNCOMPARED]),
         (
             (False, True, 0.1, 0.5, True, True),
             [
@@ -47,9 +47,15 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
 def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]) -> None:
     names = (
         "is_trusted", "has_untrusted_source", "confidence", "confidence_floor", "contradicts", "was_decided_against",
-        "resembles", "has_returned", "is_uncompared",
+        "resembles", "is_uncompared",
     )  # fmt: skip
     assert pending_reasons(**dict(zip(names, memory, strict=False))) == whys
+
+
+@pytest.mark.parametrize(("verb", "reason"), REASONS_BY_VERB.items())
+def test_a_change_by_the_server_is_the_reason(verb: str, reason: PendingReason) -> None:
+    values = {"is_trusted": True, "has_untrusted_source": False, "confidence": None, "confidence_floor": 0.5}
+    assert pending_reasons(**values, contradicts=False, was_decided_against=False, last_verb=verb) == [reason]
 
 
 def test_a_stated_password_is_a_reason_for_review() -> None:
