@@ -276,7 +276,7 @@ class Life(RuleBasedStateMachine):
             found, part_of = active_project(actor_id=self.actor.pk, name=name), each.part_of or name
             is_found = not each.is_deleted and self.model[part_of].is_active
             assert (found.name if found else None) == (part_of if is_found else None)
-        counted = {each.message: each.project for each in corrections_of(self.actor)}
+        counted = {each.message: each.project for each in corrections_of(self.actor, Trust.TRUSTED)}
         expected = {
             message: self.model[name].part_of or name
             for message, name in self.corrected.items()
