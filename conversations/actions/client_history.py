@@ -93,9 +93,9 @@ def place_question(
         return question  # the session's record counts
     last = max(known, default=-1)
     is_stored = store == Store.ALL or (store == Store.NEW and (last >= 0 or name is not None))
-    before = [each for each, _key in shown[last + 1 :]] if is_stored else []
-    if before and (key := own.public_id if own else session_id):
-        before = without_deleted(actor.pk, key, before)
+    key = own.public_id if own else session_id
+    new = [each for each, _key in shown[last + 1 :]] if is_stored else []
+    before = without_deleted(actor.pk, key, new) if key else new
     parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
     after = {_fingerprint(screen_message(each, screening)) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]

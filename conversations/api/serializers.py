@@ -95,7 +95,7 @@ class SessionOut(OwnedOut, serializers.ModelSerializer):
 
 
 class DryRunQuery(StrictSerializer):
-    """Whether a deletion is only previewed."""
+    """Ask for a preview of a deletion."""
 
     dry_run = serializers.BooleanField(default=False, help_text="Count what it would take, and delete nothing.")
 
@@ -109,7 +109,7 @@ class ForgetIn(ReasonSerializer):
 
 
 class DeletionOut(serializers.Serializer):
-    """What a deletion took, or would take."""
+    """Count the rows that a deletion deletes, by kind."""
 
     session_id = serializers.UUIDField()
     dry_run = serializers.BooleanField()

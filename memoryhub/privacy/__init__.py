@@ -1,1 +1,1 @@
-"""What must not be stored as it was sent: secrets. Pure."""
+"""Recognise secrets in texts and remove them. Pure."""

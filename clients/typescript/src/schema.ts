@@ -1938,7 +1938,7 @@ export interface components {
         DaysOut: {
             results: components["schemas"]["DayOut"][];
         };
-        /** @description What a deletion took, or would take. */
+        /** @description Count the rows that a deletion deletes, by kind. */
         DeletionOut: {
             /** Format: uuid */
             session_id: string;

@@ -466,7 +466,7 @@ class Days(TypedDict):
 
 
 class Deletion(TypedDict):
-    """What a deletion took, or would take."""
+    """Count the rows that a deletion deletes, by kind."""
 
     session_id: str
     dry_run: bool
