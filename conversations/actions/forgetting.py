@@ -131,10 +131,10 @@ def forget_in_steps(
     messages = Message.objects.of([session.actor_id]).filter(chosen or Q(), session_id=session.pk).order_by("-seq")
     total, seqs = session.message_count, messages.values_list("seq", flat=True)
     while (first := seqs[STEP_MESSAGES - 1 : STEP_MESSAGES].first()) is not None:
-        with job.step(done=total - first + 1, total=total):
+        with job.step(done=total - first + 1, total=total, alone=True):
             forget_messages(chosen=(chosen or Q()) & Q(seq__gte=first), rewrites=False, **given)
     if chosen is None or seqs.exists():
-        with job.step(done=total, total=total):
+        with job.step(done=total, total=total, alone=True):
             forget_messages(chosen=chosen, **given)
 
 
@@ -209,9 +209,14 @@ def _note_deletion(session: Session) -> None:
     rows.update(deletions=F("deletions") + 1, authors=[name for name in session.authors if name in names])
 
 
+def lock_alone(actor_id: UUID) -> None:
+    """Lock an actor against all its writers; never after the shared lock, which others hold as well."""
+    Actor.objects.select_for_update().filter(pk=actor_id).first()
+
+
 def _lock(session: Session) -> Session:
     """Lock the actor against all its writers, then the session. Raises UnknownRow."""
-    Actor.objects.select_for_update().filter(pk=session.actor_id).first()
+    lock_alone(session.actor_id)
     rows = Session.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=session.pk, actor_id=session.actor_id).first()
     if locked is None:

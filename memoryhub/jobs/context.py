@@ -63,13 +63,16 @@ class JobContext:
         return max(0.0, self.ends_at - time.monotonic())
 
     @contextmanager
-    def step(self, *, cursor: Any = None, done: int | None = None, total: int | None = None) -> Iterator[None]:
+    def step(
+        self, *, cursor: Any = None, done: int | None = None, total: int | None = None, alone: bool = False
+    ) -> Iterator[None]:
         """Commit a part of the work together with the cursor to continue from and the progress.
 
-        Renews the lease. Raises LeaseLost before the body runs.
+        Renews the lease. With `alone` no other writer of the actor runs beside it, which the body must not ask for
+        later: two that hold the shared lock would wait for each other. Raises LeaseLost before the body runs.
         """
         with transaction.atomic():
-            self._lock()
+            self._lock(alone=alone)
             yield
             query(
                 "store_step",
@@ -94,9 +97,9 @@ class JobContext:
     def renew(self) -> bool:
         return bool(query("renew", **self.fence, lease_seconds=self.lease_seconds))
 
-    def _lock(self) -> None:
+    def _lock(self, *, alone: bool = False) -> None:
         if self.actor_id is not None:
-            query("lock_actor", actor=self.actor_id)
+            query("lock_actor_alone" if alone else "lock_actor", actor=self.actor_id)
         if not query("fence", **self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 

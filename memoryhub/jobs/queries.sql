@@ -139,6 +139,9 @@ RETURNING id
 -- Locked before the job's row, as in every write, including erasure.
 SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE
 
+-- name: lock_actor_alone
+SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR UPDATE
+
 -- name: fence
 SELECT 1 FROM memoryhub_job
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()

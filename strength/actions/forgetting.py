@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages
+from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages, lock_alone
 from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.messages import Role
 from conversations.domain.policy import ContextPolicy
@@ -49,6 +49,7 @@ def delete_with_sources(
     Raises as `delete_memory` and `forget_messages`, and Forbidden as `check_may_forget`.
     """
     check_may_forget(by)
+    lock_alone(memory.actor_id)
     message_ids = remaining_sources(memory)
     delete_memory(memory=memory, expected_version=expected_version, by=by, reason=reason, now=now)
     counts = Counter(memories=1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,7 +15,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from conversations.models import Message
+from conversations.actions import forgetting
+from conversations.models import Message, Session
 from memoryhub.api import idempotency
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.accounts import sign_in
@@ -23,6 +24,9 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.oidc import Identity
 from memoryhub.auth.principals import command
 from memoryhub.db import pool
+from memoryhub.jobs.executor import run
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import Offer
 from memoryhub.runtime.processes import wait_until
 from memoryhub.search import maintenance
 from memoryhub.search.bm25 import WORDS_VERSION
@@ -405,3 +409,26 @@ def test_repeats_of_a_key_wait_without_a_connection_and_are_bounded(
     assert sorted(statuses) == [201] * (len(many) - 2) + [409] * 2
     assert len(released) >= len(many) - 3
     assert Memory.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_long_deletions_of_one_user_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "STEP_MESSAGES", 2)
+    client, names = client_with_key(), {"agent_id": "kana", "user_id": "hiroki"}
+    for _ in range(2):
+        session = client.post("/api/v1/sessions", names).json()["id"]
+        said = [{"role": "user", "content": f"number {number}"} for number in range(5)]
+        client.post(f"/api/v1/sessions/{session}/messages", {"messages": said})
+        assert client.delete(f"/api/v1/sessions/{session}").status_code == 202
+
+    def work(key: UUID) -> None:
+        try:
+            run(Offer(key, "forget_session"), worker=uuid4())
+        finally:
+            connection.close()
+
+    jobs = Job.objects.filter(kind="forget_session")
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, jobs.values_list("pk", flat=True)))
+    assert list(jobs.values_list("state", "attempts")) == [("done", 1)] * 2
+    assert not Session.objects.exists()
