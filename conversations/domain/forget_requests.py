@@ -14,7 +14,7 @@ MAX_SENTENCE: Final = 200
 
 _SENTENCE: Final = re.compile(r"[.!?;\n。！？]+")
 _QUOTED: Final = re.compile(r"[「『\"“][^「『“」』\"”]*[」』\"”]|(?<!\w)'[^']*'(?!\w)")
-"""Somebody else's words, or a text to work on."""
+"""Quoted words, which are another's or a text to work on."""
 
 _VERB: Final = re.compile(
     r"\b(?P<forget>forgett?|foget|forgetting|unlearn|unlearning)\b"
