@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import Completion, CompletionRequest
-from memoryhub.validators import UnusableJSON, parse_json, text_problem
+from memoryhub.validators import UnusableJSON, parse_json, storable_text
 
 MAX_MODEL_CHARS = 200
 MAX_BLOCKS = 100
@@ -96,26 +96,22 @@ class Draft:
     cache_write_tokens: int = 0
 
     def add(self, piece: Any) -> str:
-        """Append a piece of text and return it; "" for other values. Raises BadAnswer for unstorable text."""
+        """Append a piece of text and return it as it can be stored; "" for other values."""
         if not isinstance(piece, str) or not piece:
             return ""
-        if text_problem(piece):
-            raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
-        self.pieces.append(piece)
-        return piece
+        self.pieces.append(storable_text(piece))
+        return self.pieces[-1]
 
     def block(self, number: Any, kind: str, **values: Any) -> None:
-        """Begin a block, or go on with it: texts join, other values replace. Raises BadAnswer for unstorable text."""
+        """Begin a block, or go on with it: texts join, other values replace."""
         if not isinstance(number, int) or len(self.blocks) >= MAX_BLOCKS:
             return
         block = self.blocks.setdefault(number, {"type": kind})
         for name, value in values.items():
-            if isinstance(value, str) and text_problem(value):
-                raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
             if isinstance(value, str) and name in ("text", "thinking"):
-                block[name] = block.get(name, "") + value
+                block[name] = block.get(name, "") + storable_text(value)
             elif value:
-                block[name] = value
+                block[name] = storable_text(value) if isinstance(value, str) else value
 
     def argue(self, number: Any, piece: Any) -> None:
         """Add a piece of the JSON of a call's arguments."""
