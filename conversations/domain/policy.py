@@ -248,8 +248,8 @@ class ChatPolicy(Policy):
     chat_memory: bool = True
     chat_deadline_seconds: int = 120
     unstored_tags: tuple[str, ...] = (
-        "additional_data", "environment_context", "environment_details", "system-reminder", "system_reminder",
-        "user_instructions", "workspace_info",
+        "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
+        "system_reminder", "user_instructions", "workspace_info",
     )  # fmt: skip
     task_openings: tuple[str, ...] = (
         "### Task:",  # Open WebUI: titles, tags, suggested questions
