@@ -5,7 +5,8 @@ Recorded with Aider 0.86.1 (its prompts shortened), OpenAI Agents 0.24.0 (a hand
 2.68.0 (a tool), Vercel's AI SDK (no tool, an image alone, a tool), Cline 3.0.65 (a run that is summarised half-way; its
 prompts and the file shortened), LangChain 1.5.2 (its agent's summaries), DSPy 3.4.1 (few-shot), LlamaIndex 0.14.25 (a
 chat engine), Claude Code 2.1.197 (its prompts shortened) and Open WebUI 0.12.4 (a question edited, an answer asked for
-again, an image alone, its own tool and its titles; driven by a browser).
+again, an image alone, its own tool and its titles; driven by a browser). LibreChat's are from the package that it asks
+models with (@librechat/agents 3.2.21), with its titles.
 """
 
 import json
@@ -67,8 +68,9 @@ def texts_in(value: Any) -> list[str]:
 def replay(llm: LLMServer, program: str, headers: Mapping[str, str] | None = None) -> None:
     """Send a program's requests, and check that the model reads all that they show."""
     recorded = (RECORDED / f"{program}.json").read_text("utf-8").replace("{file}", json.dumps(LINES)[1:-1])
-    client = client_with_key(user_id="hiroki")
-    client_with_key().post("/api/v1/agents", {"agent_id": "kana"}, format="json")
+    client = client_with_key()
+    client.post("/api/v1/agents", {"agent_id": "kana"}, format="json")
+    headers = {"X-User-Id": "hiroki", **(headers or {})}
     for request in json.loads(recorded)["requests"]:
         answer = request["answer"]
         calls = [tuple(call) for call in answer["calls"]]
@@ -93,22 +95,44 @@ def test_a_programs_conversation_is_read_whole_and_stored_once(llm: LLMServer, d
     assert not rows.exclude(abandoned_at=None).exists()
 
 
+EDITED = {
+    "openwebui": (
+        [
+            "Question 1: what should I cook on day 1?",
+            "Question 2b: what should I bake on day 2?",
+            "Question 3b: and on day 3, a cake?",
+            "",  # an image alone
+            "Question 5: what is in the picture?",
+        ],
+        [f"Question {number}: what should I cook on day {number}?" for number in (2, 3)],
+        (31, 11),
+    ),
+    "librechat": (
+        [
+            "My tea is gyokuro, from a farm in Uji.",
+            'What does it cost in the shop? CALL search_shop {"q": "gyokuro"} END',
+            "And which cake goes well with it?",
+            "What is in this picture?",
+        ],
+        ["And what goes well with it?"],
+        (13, 3),
+    ),
+}
+"""Questions that a program shows at last, those that were taken back, and the numbers of rows, all and taken back."""
+
+
 @pytest.mark.parametrize("headers", [{}, {"X-Conversation-Id": "f6b1aa6b-c8b6-4e4c-92ce-be9206b8799c"}])
-def test_edits_of_a_chat_program_leave_what_it_shows(llm: LLMServer, db: None, headers: dict[str, str]) -> None:
-    replay(llm, "openwebui", headers)
+@pytest.mark.parametrize("program", EDITED)
+def test_edits_of_a_chat_program_leave_what_it_shows(
+    llm: LLMServer, db: None, program: str, headers: dict[str, str]
+) -> None:
+    replay(llm, program, headers)
+    shown, edited, counts = EDITED[program]
     rows = Message.objects.order_by("seq")
-    assert [row.content for row in rows.current().filter(role="user")] == [
-        "Question 1: what should I cook on day 1?",
-        "Question 2b: what should I bake on day 2?",
-        "Question 3b: and on day 3, a cake?",
-        "",  # an image alone
-        "Question 5: what is in the picture?",
-    ]
     taken_back = rows.exclude(abandoned_at=None)
-    assert [row.content for row in taken_back.filter(role="user")] == [
-        f"Question {number}: what should I cook on day {number}?" for number in (2, 3)
-    ]
-    assert (Session.objects.count(), rows.count(), taken_back.count()) == (1, 31, 11)
+    assert [row.content for row in rows.current().filter(role="user")] == shown
+    assert [row.content for row in taken_back.filter(role="user")] == edited
+    assert (Session.objects.count(), rows.count(), taken_back.count()) == (1, *counts)
 
 
 def _texts_of(content: Any) -> list[str]:
