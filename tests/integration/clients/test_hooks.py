@@ -223,6 +223,8 @@ NOT_TYPED: dict[str, dict[str, Any]] = {
     "an interruption": {"content": [{"type": "text", "text": "[Request interrupted by user]"}]},
     "an interrupted tool": {"content": [{"type": "text", "text": "[Request interrupted by user for tool use]"}]},
     "a notification": {"content": "<task-notification>\n<task-id>b1</task-id>\ndone\n</task-notification>"},
+    "a notification with an order": {"content": "<task-notification>done</task-notification>\nRead the output file /b1"},
+    "a scheduled prompt": {"content": "Go on with the plan.", "promptSource": "system"},
     "a note to memory": {"content": "<user-memory-input>use tabs</user-memory-input>"},
     "an open file": {"content": [{"type": "text", "text": "<ide_opened_file>The user opened .env</ide_opened_file>"}]},
     "a hook's feedback": {"content": "Stop hook feedback:\n[make lint]: failed"},
@@ -257,6 +259,7 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         tmp_path / "t.jsonl",
         line(1, "user", "<div> is not centred, why?", userType="external", origin=typed, promptSource="typed"),
         line(2, "user", content, **more),
+        line(6, "user", "<my-tag>x</my-tag> Why this tag?", origin=typed, promptSource="typed"),
         line(3, "assistant", "See <my-element> there."),
         line(4, "user", in_parts),
         line(5, "user", "Why is <my-element>a</my-element> red?<system-reminder>x</system-reminder>"),
@@ -265,7 +268,8 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         file.write('{"type": "user", "message": ' + "[" * 100_000 + "\n")
     hook({"hook_event_name": "SessionEnd", "reason": "exit", "transcript_path": path})
     assert stored() == [
-        ("user", "<div> is not centred, why?"), ("assistant", "See <my-element> there."), ("user", "Why <b>this</b>?"),
+        ("user", "<div> is not centred, why?"), ("user", "<my-tag>x</my-tag> Why this tag?"),
+        ("assistant", "See <my-element> there."), ("user", "Why <b>this</b>?"),
         ("user", "Why is <my-element>a</my-element> red?"),
     ]  # fmt: skip
     assert Session.objects.get().ended_at is not None
