@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -18,6 +18,7 @@ from conversations.api.chat import KEEP_ALIVE, turn_as_json
 from conversations.api.compatible.calls import ClientCallView, pieces_of
 from conversations.api.compatible.openai import call_of, with_error
 from conversations.api.compatible.openai_in import CompletionIn
+from conversations.api.compatible.responses_in import completion_body, mapping
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message
 from memoryhub.api.views import operation
@@ -32,82 +33,6 @@ CALL_PREFIX: Final = "fc_"
 MAX_CONTINUED: Final = 500
 """Latest messages of a conversation that an answer continues."""
 
-SAME_NAMES: Final = ("model", "user", "metadata", "stream", "temperature", "top_p", "parallel_tool_calls")
-PART_TYPES: Final = {"input_text": "text", "output_text": "text", "text": "text"}
-
-
-def completion_body(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request in the form of chat completions. Raises ValidationError for items of other kinds."""
-    text, reasoning = _mapping(data.get("text")), _mapping(data.get("reasoning"))
-    body = {name: data[name] for name in SAME_NAMES if name in data}
-    body |= {"max_completion_tokens": data.get("max_output_tokens"), "verbosity": text.get("verbosity")}
-    body |= {"reasoning_effort": reasoning.get("effort"), "tool_choice": data.get("tool_choice")}
-    if isinstance(tools := data.get("tools"), list):
-        body["tools"] = [_tool(each) for each in tools]
-    if (shape := _mapping(text.get("format"))).get("type") == "json_schema":
-        described = {name: value for name, value in shape.items() if name != "type"}
-        body["response_format"] = {"type": "json_schema", "json_schema": described}
-    elif shape:
-        body["response_format"] = shape
-    given = data.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if not isinstance(items, list):
-        raise ValidationError({"input": ["Send a text, or a list of items."]})
-    body["messages"] = _messages(items)
-    if instructions := data.get("instructions"):
-        body["messages"].insert(0, {"role": "system", "content": instructions})
-    return body
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _tool(tool: Any) -> Any:
-    """Return a function in the form of chat completions; other tools as they are, which are refused there."""
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        return tool
-    return {"type": "function", "function": {name: tool.get(name) for name in ("name", "description", "parameters")}}
-
-
-def _messages(items: Sequence[Any]) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for place, item in enumerate(items):
-        values = _mapping(item)
-        match values.get("type", "message"):
-            case "message":
-                messages.append({"role": values.get("role"), "content": _content(values.get("content"))})
-            case "function_call":
-                function = {"name": values.get("name"), "arguments": values.get("arguments") or "{}"}
-                call = {"id": values.get("call_id"), "type": "function", "function": function}
-                if not messages or messages[-1]["role"] != Role.ASSISTANT:
-                    messages.append({"role": Role.ASSISTANT.value, "content": None})
-                messages[-1]["tool_calls"] = [*messages[-1].get("tool_calls", ()), call]
-            case "function_call_output":
-                result = {"tool_call_id": values.get("call_id"), "content": _content(values.get("output"))}
-                messages.append({"role": Role.TOOL.value, **result})
-            case "reasoning":  # the vendor's own, which only it can read
-                continue
-            case kind:
-                raise ValidationError({f"input.{place}": [f"Items of the type {kind!s:.50} are not supported."]})
-    return messages
-
-
-def _content(content: Any) -> Any:
-    return [_part(each) for each in content] if isinstance(content, list) else content
-
-
-def _part(part: Any) -> Any:
-    values = _mapping(part)
-    kind = str(values.get("type"))
-    if kind in PART_TYPES:
-        return {"type": "text", "text": values.get("text")}
-    if kind == "input_image":
-        return {"type": "image_url", "image_url": {"url": values.get("image_url")}}
-    if kind == "input_file":
-        return {"type": "file", "file": {"filename": values.get("filename") or values.get("file_url")}}
-    return part
-
 
 class Responses(ClientCallView):
     channel = "openai"
@@ -115,7 +40,7 @@ class Responses(ClientCallView):
     @operation("openai_responses", Scope.WRITE, exclude=True)
     def post(self, request: Request) -> HttpResponseBase:
         """Answer the last item of an input; store what is new of it."""
-        data = _mapping(request.data)
+        data = mapping(request.data)
         self.model, self.user = str(data.get("model")), data.get("user")
         if isinstance(items := data.get("input"), list):
             data = {**data, "input": [self._item(each) for each in items]}
@@ -123,7 +48,7 @@ class Responses(ClientCallView):
         call = call_of(values, body=json.dumps(request.data, sort_keys=True))
         self.previous = data.get("previous_response_id")
         conversation = data.get("conversation")
-        name = _mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
+        name = mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
         if self.previous is not None:
             name, before = self._continued(self.previous)
             call = replace(call, messages=[*before, *call.messages])
@@ -131,7 +56,7 @@ class Responses(ClientCallView):
 
     def _item(self, item: Any) -> Any:
         """Return an item, in place of a reference the part of the stored answer that it means."""
-        if _mapping(item).get("type") != "item_reference":
+        if mapping(item).get("type") != "item_reference":
             return item
         name = str(item.get("id"))
         if name.startswith(MESSAGE_PREFIX):
