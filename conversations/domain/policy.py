@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from conversations.domain.client_talk import Unstored
 from conversations.domain.layers import BY_NAME, PRECEDENCE
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
@@ -251,6 +252,7 @@ class ChatPolicy(Policy):
         "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
         "system_reminder", "user_instructions", "workspace_info",
     )  # fmt: skip
+    unstored_openings: tuple[str, ...] = ("# AGENTS.md instructions",)
     task_openings: tuple[str, ...] = (
         "### Task:",  # Open WebUI: titles, tags, suggested questions
         "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
@@ -259,6 +261,7 @@ class ChatPolicy(Policy):
         "Hold on again, update your checkpoint.",  # LibreChat
         "Summarize this session for continuation.",  # Cline
         "Summarize the conversation so far, as described in the prompt instructions.",  # Cline, Roo Code
+        "Generate a concise, single-line task title of at most",  # Codex
         "<role> Context Extraction Assistant </role>",  # LangChain's summaries of conversations
     )
 
@@ -283,6 +286,13 @@ class ChatPolicy(Policy):
                 "(only where the program keeps the conversation)"
             ),
         ),
+        "unstored_openings": words().described(
+            _("Notes of programs"),
+            _(
+                "a part of a user's message that begins like this is a program's: it is shown to the model, but not "
+                "stored (only where the program keeps the conversation)"
+            ),
+        ),
         "task_openings": words().described(
             _("Tasks of programs"),
             _(
@@ -291,6 +301,10 @@ class ChatPolicy(Policy):
             ),
         ),
     }
+
+    @property
+    def unstored(self) -> Unstored:
+        return Unstored(self.unstored_tags, self.unstored_openings)
 
 
 _OF_AGENTS: Final = ("system_prompt", "layer_budgets", "semantic_relevance_floor", "recall_relevance_floor")

@@ -139,9 +139,8 @@ def _constraints(constraints: Constraints, *, has_tools: bool) -> dict[str, Any]
     sent: dict[str, Any] = {}
     output: dict[str, Any] = {}
     if constraints.response_format is not None:
-        described = constraints.response_format["json_schema"]
-        # OpenAI takes open objects and lengths where a schema is not strict; Anthropic refuses them.
-        schema = dict(described["schema"]) if described.get("strict") else vendor_schema(described["schema"])
+        # OpenAI takes open objects and lengths as well, which Anthropic refuses.
+        schema = vendor_schema(constraints.response_format["json_schema"]["schema"])
         output["format"] = {"type": "json_schema", "schema": schema}
     if (effort := constraints.sampling.get("reasoning_effort")) in EFFORTS:
         output["effort"] = effort

@@ -129,7 +129,7 @@ class MessagesIn(CountIn):
         has_schema = isinstance(shape, dict) and isinstance(shape.get("schema"), dict)
         if shape is not None and not has_schema:
             raise ValidationError({"output_config": ["Send a format of the type json_schema with its schema."]})
-        schema = {"name": "answer", "schema": shape["schema"], "strict": True} if shape and has_schema else None
+        schema = {"name": "answer", "schema": shape["schema"]} if shape and has_schema else None
         chosen = CHOICES.get(str(choice.get("type", "auto")), choice.get("name"))
         if not isinstance(chosen, str):
             raise ValidationError({"tool_choice": ["The type must be auto, any, tool with a name, or none."]})

@@ -148,7 +148,8 @@ class ClientCallView(ChatView):
         """Answer the last message of a conversation that the client keeps; store what is new of it.
 
         Where memory takes longer than `MEMORYHUB_MEMORY_MS`, or the database is away, the model gets what the client
-        shows. Nothing is lost: the client shows question and answer again with its next question.
+        shows, and the header says so. In a known or named conversation both are stored with the next question, which
+        shows them; the first question of another one is not.
         """
         self.model = call.model
         if not self.degraded:
@@ -178,7 +179,7 @@ class ClientCallView(ChatView):
         self.check_model(creates=True)
         actor = self.writing({"agent_id": call.model, "user_id": self._user(call.user)})
         policy = effective_policy(ChatPolicy, actor.agent, actor)
-        talk = talk_of(call.messages, policy.unstored_tags)
+        talk = talk_of(call.messages, policy.unstored)
         question = self._question(call, talk, key)
         name, mode = self._session(call.session), self._choice(MODE_HEADER, Mode, Mode.FULL)
         store = self._choice(STORE_HEADER, Store, Store.NEW)

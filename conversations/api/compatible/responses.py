@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -18,7 +18,7 @@ from conversations.api.chat import KEEP_ALIVE, turn_as_json
 from conversations.api.compatible.calls import ClientCallView, pieces_of
 from conversations.api.compatible.openai import call_of, with_error
 from conversations.api.compatible.openai_in import CompletionIn
-from conversations.api.compatible.responses_in import completion_body, mapping
+from conversations.api.compatible.responses_in import OWN_MEMBERS, ClientTools, completion_body, mapping
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message
 from memoryhub.api.views import operation
@@ -44,11 +44,13 @@ class Responses(ClientCallView):
         self.model, self.user = str(data.get("model")), data.get("user")
         if isinstance(items := data.get("input"), list):
             data = {**data, "input": [self._item(each) for each in items]}
-        key, values = self.keyed(CompletionIn, completion_body(data))
+        self.tools = ClientTools()
+        key, values = self.keyed(CompletionIn, completion_body(data, self.tools))
         call = call_of(values, body=json.dumps(request.data, sort_keys=True))
         self.previous = data.get("previous_response_id")
         conversation = data.get("conversation")
         name = mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
+        name = name or mapping(data.get("client_metadata")).get("thread_id")  # Codex's
         if self.previous is not None:
             name, before = self._continued(self.previous)
             call = replace(call, messages=[*before, *call.messages])
@@ -64,7 +66,7 @@ class Responses(ClientCallView):
             return {"role": Role.ASSISTANT.value, "content": turn_as_json(turn)["text"]}
         key, _, _number = name.removeprefix(CALL_PREFIX).partition("_")
         turn = self._answered(key, field="input")
-        calls = {call["id"]: call for call in _call_items(turn)}
+        calls = {call["id"]: call for call in _call_items(turn, ClientTools())}
         if name not in calls:
             raise _unknown("input")
         return calls[name]
@@ -104,7 +106,13 @@ class Responses(ClientCallView):
     def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         turn_json = turn_as_json(turn)
         output = [self._message(turn, turn_json["text"])] if turn_json["text"] else []
-        return self._response(turn, turn_json, [*output, *_call_items(turn)])
+        return self._response(turn, turn_json, [*output, *_call_items(turn, self.tools)])
+
+    def headers_of(self, turn: ChatTurn) -> dict[str, str]:
+        headers = super().headers_of(turn)
+        if self.tools.left_out:
+            headers["X-Memoryhub-Left-Out-Tools"] = ", ".join(sorted(self.tools.left_out))
+        return headers
 
     def _message(self, turn: ChatTurn, text: str, status: str = "completed") -> dict[str, Any]:
         content = [] if status == "in_progress" else [_text_part(text)]
@@ -135,12 +143,7 @@ class Responses(ClientCallView):
         }
 
     async def events(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
-        numbers = count()
-
-        def event(kind: str, **values: Any) -> bytes:
-            data = json.dumps({"type": kind, "sequence_number": next(numbers), **values}, ensure_ascii=False)
-            return f"event: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
-
+        event = _writer()
         for kind in ("response.created", "response.in_progress"):
             yield event(kind, response=self._response(turn, None, []))
         has_text = False
@@ -168,35 +171,42 @@ class Responses(ClientCallView):
             yield event("response.output_text.done", **place, text=text, logprobs=[])
             yield event("response.content_part.done", **place, part=_text_part(text))
             yield event("response.output_item.done", output_index=0, item=self._message(turn, text))
-        for number, item in enumerate(body["output"]):
-            if item["type"] == "function_call":
-                at = {"output_index": number, "item_id": item["id"]}
-                started = {**item, "arguments": "", "status": "in_progress"}
-                yield event("response.output_item.added", output_index=number, item=started)
-                yield event("response.function_call_arguments.delta", **at, delta=item["arguments"])
-                yield event(
-                    "response.function_call_arguments.done", **at, arguments=item["arguments"], name=item["name"]
-                )
-                yield event("response.output_item.done", output_index=number, item=item)
+        for written in _call_events(event, body["output"]):
+            yield written
         yield event(f"response.{body['status']}", response=body)
+
+
+def _writer() -> Callable[..., bytes]:
+    """Return a function that writes one event after another, numbered."""
+    numbers = count()
+
+    def event(kind: str, **values: Any) -> bytes:
+        data = json.dumps({"type": kind, "sequence_number": next(numbers), **values}, ensure_ascii=False)
+        return f"event: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
+
+    return event
+
+
+def _call_events(event: Callable[..., bytes], output: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the events of the calls among the items of an answer, each in one piece."""
+    for number, item in enumerate(output):
+        if member := OWN_MEMBERS.get(item["type"]):
+            kind = f"response.{item['type']}_{member}"
+            at, given = {"output_index": number, "item_id": item["id"]}, item[member]
+            started = {**item, member: "", "status": "in_progress"}
+            yield event("response.output_item.added", output_index=number, item=started)
+            yield event(f"{kind}.delta", **at, delta=given)
+            yield event(f"{kind}.done", **at, **{member: given}, name=item["name"])
+            yield event("response.output_item.done", output_index=number, item=item)
 
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _call_items(turn: ChatTurn) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "function_call",
-            "id": f"{CALL_PREFIX}{turn.pk}_{number}",
-            "status": "completed",
-            "call_id": call["id"],
-            "name": call["name"],
-            "arguments": json.dumps(call["input"], ensure_ascii=False),
-        }
-        for number, call in enumerate(turn_as_json(turn)["tool_calls"])
-    ]
+def _call_items(turn: ChatTurn, tools: ClientTools) -> list[dict[str, Any]]:
+    calls = enumerate(turn_as_json(turn)["tool_calls"])
+    return [tools.call_item(call, f"{CALL_PREFIX}{turn.pk}_{number}") for number, call in calls]
 
 
 def _unknown(field: str) -> ValidationError:

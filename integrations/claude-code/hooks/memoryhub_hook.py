@@ -196,8 +196,8 @@ def message_in(line: bytes, identity: str) -> dict[str, Any] | None:
     if not isinstance(record, dict):
         return None
     role, content = said_in(record)
-    is_marked = record.get("promptSource") == "typed"
-    text = text_in(content, is_marked=is_marked) if role == "user" else "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
+    is_marked, answer = record.get("promptSource") == "typed", "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
+    text = text_in(content, is_marked=is_marked) if role == "user" else answer
     if not role or not text:
         return None
     message = {"role": role, "content": text, "client_message_id": str(record.get("uuid") or identity)}
