@@ -41,7 +41,7 @@ BEFORE_PROMPT = re.compile(r"ide_|environment_context|user_instructions")
 """Names of tags behind which the prompt follows."""
 NOTICE = re.compile(
     r"\[Request interrupted|\[Image: |Caveat: The messages below|Stop hook feedback|Base directory for this skill"
-    r"|# AGENTS\.md instructions|This session is being continued"
+    r"|# AGENTS\.md instructions|Generate a file named AGENTS\.md|This session is being continued"
 )
 """Starts of texts that an agent writes in the user's name."""
 TAG = re.compile(r"<(?=\s*/?\s*memoryhub)", re.IGNORECASE)
@@ -143,7 +143,7 @@ def text_in(content: Any, *, is_marked: bool = False) -> str:
 def typed(text: str, *, is_marked: bool = False) -> str:
     """Return what a person typed: a text without the blocks of programs; nothing of a notice, whatever follows it.
 
-    A text that its agent marked as typed is none, however it begins.
+    A text that its agent marked as typed may begin with any tag.
     """
     for tag in ADDED_TAGS:
         text = without_blocks(text, tag)
@@ -153,7 +153,7 @@ def typed(text: str, *, is_marked: bool = False) -> str:
         if end < 0 or not BEFORE_PROMPT.match(found[1]):
             return text if is_marked else ""
         text = text[end + len(closed) :].strip()
-    return "" if NOTICE.match(text) and not is_marked else text
+    return "" if NOTICE.match(text) else text
 
 
 def without_blocks(text: str, tag: str) -> str:
@@ -182,6 +182,10 @@ def read_claude_code(record: dict[str, Any], message: dict[str, Any]) -> tuple[s
 def read_codex(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
     """Read what was typed from events: Codex's requests to the model hold instructions and output as well."""
     kinds = record.get("type"), message.get("type"), message.get("role")
+    if kinds[:2] == ("event_msg", "item_completed"):  # since 0.170
+        item = message.get("item")
+        is_typed = isinstance(item, dict) and item.get("type") == "UserMessage"
+        return ("user", item["content"]) if is_typed and "content" in item else ("", None)
     if kinds[:2] == ("event_msg", "user_message") and message.get("kind") in (None, "plain"):
         return "user", message.get("message")
     return ("assistant", message.get("content")) if kinds == ("response_item", "message", "assistant") else ("", None)
@@ -196,7 +200,8 @@ def message_in(line: bytes, identity: str) -> dict[str, Any] | None:
     if not isinstance(record, dict):
         return None
     role, content = said_in(record)
-    is_marked, answer = record.get("promptSource") == "typed", "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
+    is_marked = record.get("promptSource") == "typed" or record.get("type") == "event_msg"
+    answer = "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
     text = text_in(content, is_marked=is_marked) if role == "user" else answer
     if not role or not text:
         return None
@@ -216,7 +221,9 @@ class Transcript:
         self.place = state / (hashlib.sha256(str(self.path).encode()).hexdigest()[:32] + ".offset")
 
     def batches(self) -> Any:
-        """Yield messages that were not sent yet, and where they end."""
+        """Yield messages that were not sent yet, and where they end; none of a subagent's, which the agent wrote."""
+        if self._is_subagents():
+            return
         offset = self._sent()
         messages = []
         with self.path.open("rb") as file:
@@ -232,6 +239,15 @@ class Transcript:
                     yield messages, offset
                     messages = []
         yield messages, offset
+
+    def _is_subagents(self) -> bool:
+        with self.path.open("rb") as file:
+            try:
+                first = json.loads(file.readline())
+            except (ValueError, RecursionError):
+                return False
+        about = first.get("payload") if isinstance(first, dict) else None
+        return isinstance(about, dict) and about.get("thread_source") == "subagent"
 
     def _sent(self) -> int:
         try:
