@@ -44,7 +44,15 @@ class _Conversation:
 
 def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write sessions and messages that are not stored yet; new messages of a known session are appended."""
-    actor = context.actor("")
+    by_user: dict[str, list[LocatedRecord]] = {}
+    for located in records:
+        if isinstance(session := located.record, ImportedSession):
+            by_user.setdefault(session.user_id, []).append(located)
+    for user_id, sessions in by_user.items():
+        _write_sessions(context.actor(user_id), sessions, context)
+
+
+def _write_sessions(actor: Actor, records: Sequence[LocatedRecord], context: ImportContext) -> None:
     lock_actor(actor.pk)
     conversations: dict[UUID, _Conversation] = {}
     for located in records:

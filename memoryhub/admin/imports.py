@@ -177,6 +177,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         ] if report else [],
         format_name=FORMATS[row.format].label if row.format in FORMATS else "",
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
+        dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,

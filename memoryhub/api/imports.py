@@ -58,7 +58,10 @@ class ChunkIn(StrictSerializer):
 
 
 class ImportOut(serializers.ModelSerializer):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+    `report.dropped` has by reason the count and examples of what is left out by design.
+    """
 
     agent_id = serializers.CharField(source="actor.agent_id")
     user_id = serializers.CharField(source="actor.user_id")

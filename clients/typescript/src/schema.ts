@@ -2259,7 +2259,11 @@ export interface components {
          * @enum {string}
          */
         ImportOrderInVerbEnum: "preview" | "run" | "undo";
-        /** @description An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused. */
+        /**
+         * @description An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+         *
+         *     `report.dropped` has by reason the count and examples of what is left out by design.
+         */
         ImportOut: {
             /** Format: uuid */
             readonly id: string;

@@ -33,10 +33,14 @@ SNIFFED_ELEMENTS: Final = 6
 
 
 class Archive:
-    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name."""
+    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name.
+
+    `opened` holds the names of the files that were read.
+    """
 
     def __init__(self, names: Sequence[str], total: int, title: str) -> None:
         self.names, self.total, self.title, self.done = sorted(names), total, title, 0
+        self.opened: set[str] = set()
 
     @property
     def is_many(self) -> bool:
@@ -52,6 +56,8 @@ class Archive:
     @contextmanager
     def open(self, name: str, *, counts: bool = True) -> Iterator[BinaryIO]:
         """Open a file. Raises BrokenFile where it is damaged."""
+        if counts:
+            self.opened.add(name)
         try:
             with self._open(name) as file:
                 yield _CountingFile(file, self) if counts else file  # type: ignore[misc]

@@ -4,7 +4,8 @@ The command, the API and the admin call these actions. A batch is atomic. Existi
 system's ids, or by their texts: an interrupted run continues when it is started again, and a second run adds nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -23,9 +24,9 @@ from memoryhub.errors import DomainError, _
 from memoryhub.importexport.foreign.archives import Archive
 from memoryhub.importexport.foreign.formats import FORMATS, format_of
 from memoryhub.importexport.foreign.models import Import, ImportedRow
-from memoryhub.importexport.foreign.records import RECORD_NAMES, LocatedRecord, Refusal
+from memoryhub.importexport.foreign.records import RECORD_NAMES, UNUSED_FILES, LocatedRecord, Omission, Refusal
 from memoryhub.importexport.native.importer import TargetNames
-from memoryhub.importexport.native.jsonl import BrokenFile, Report
+from memoryhub.importexport.native.jsonl import MAX_EXAMPLES, BrokenFile, Note, Report
 from memoryhub.tenancy.models import Actor
 
 BATCH_WEIGHT: Final = 1_000
@@ -66,7 +67,13 @@ class ImportContext:
         return f"import:{self.format}"
 
     def actor(self, user_id: str) -> Actor:
-        """Return the actor of one of the file's users, under the target's names."""
+        """Return the actor of one of the file's users, under the target's names.
+
+        Raises CannotImport where several users would be merged into one.
+        """
+        self.users.add(user_id)
+        if self.names.user_id is not None and len(self.users - {""}) > 1:
+            raise CannotImport(_("The file is of several users; without --user each gets their own."))
         agent_id, user_id = self.names.of("", user_id)
         if user_id not in self.actors:
             self.actors[user_id] = actor_for_writing(self.by, agent_id, user_id, now=self.now)
@@ -99,6 +106,10 @@ class ImportContext:
     def add_known(self, located: LocatedRecord, reason: str = "") -> None:
         self._locate(located)
         self.report.add_known(located.line, RECORD_NAMES[type(located.record)], reason)
+
+    def drop(self, located: LocatedRecord, omission: Omission) -> None:
+        self._locate(located)
+        self.report.drop(located.line, omission.reason, omission.count, omission.where)
 
     def _locate(self, located: LocatedRecord) -> None:
         self.report.entry, self.report.file = located.entry, located.file
@@ -146,9 +157,12 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
     batch: list[LocatedRecord] = []
     weight = size = number = 0
     # The reader is not bound to a name, so that its file is closed as soon as a step raises.
-    for number, located in enumerate(islice(FORMATS[context.format].read(archive, context.now), skip, None), skip + 1):
+    for number, located in enumerate(islice(_read(archive, context), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             context.refuse(located, located.record.reason, located.record.record_name)
+            continue
+        if isinstance(located.record, Omission):
+            context.drop(located, located.record)
             continue
         batch.append(located)
         weight, size = weight + located.record.weight, size + located.record.size
@@ -156,6 +170,16 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
             _write(batch, context, step(number))
             batch, weight, size = [], 0, 0
     _write(batch, context, step(max(number, skip)))
+
+
+def _read(archive: Archive, context: ImportContext) -> Iterator[LocatedRecord]:
+    """Yield an archive's records, then what names the files that the format has not opened."""
+    yield from FORMATS[context.format].read(archive, context.now)
+    unused = [name for name in archive.names if name not in archive.opened]
+    for name in unused[:MAX_EXAMPLES]:
+        yield LocatedRecord(Omission(UNUSED_FILES), file=name)
+    if others := len(unused[MAX_EXAMPLES:]):
+        yield LocatedRecord(Omission(UNUSED_FILES, others))
 
 
 def _write(batch: Sequence[LocatedRecord], context: ImportContext, step: AbstractContextManager[None]) -> None:
@@ -197,9 +221,25 @@ def store_report(row: Import, context: ImportContext) -> None:
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """Return a report as it is stored: counts, reasons, and the first notes."""
+    """Return a report as it is stored: counts, reasons, what is left out, and the first notes."""
     counts = {name: dict(getattr(report, name)) for name in ("made", "known", "refused", "reasons")}
-    return {**counts, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
+    dropped = {
+        reason: {"count": count, "examples": report.examples.get(reason, [])}
+        for reason, count in report.dropped.most_common()
+    }
+    return {**counts, "dropped": dropped, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
+
+
+def stored_report(values: Mapping[str, Any]) -> Report:
+    """Return a report from its stored values."""
+    counts: dict[str, Any] = {name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")}
+    dropped = values.get("dropped", {})
+    return Report(
+        **counts,
+        notes=[Note(**note) for note in values.get("notes", [])],
+        dropped=Counter({reason: each["count"] for reason, each in dropped.items()}),
+        examples={reason: each["examples"] for reason, each in dropped.items()},
+    )
 
 
 def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tuple[int, int]:

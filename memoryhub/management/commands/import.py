@@ -113,6 +113,9 @@ class Command(ResumableCommand):
         if len(report.notes) > SHOWN_NOTES:
             for reason, count in sorted(report.reasons.items()):
                 self.stdout.write(f"{count} × {reason}")
+        for reason, count in report.dropped.most_common():
+            examples = "; ".join(filter(None, report.examples.get(reason, [])))
+            self.stdout.write(f"Left out: {count} × {reason}{f' Such as {examples}.' if examples else ''}")
         for name in sorted({*report.made, *report.known, *report.refused}):
             counts = (report.made[name], report.known[name], report.refused[name])
             self.stdout.write("{}: {} new, {} here already, {} refused".format(name, *counts))

@@ -252,9 +252,10 @@ def test_hostile_conversations_are_refused_singly(db: None, save: Save) -> None:
         ]
     )
     told = run("import", save(content.encode()), *WHOSE, "--format", "chatgpt")
-    assert Session.objects.count() == 2
-    assert "sessions: 2 new, 0 here already, 5 refused" in told
-    assert "messages: 4 new, 0 here already, 1 refused" in told
-    for why in ("circle", "a time in it is none", "current_node", "its text is empty", "ends in the middle"):
+    assert Session.objects.count() == 5
+    assert "sessions: 5 new, 0 here already, 1 refused" in told
+    assert "messages: 12 new, 0 here already, 1 refused" in told
+    for why in ("its text is empty", "ends in the middle", "1 × times that are none", "1 × conversations without a"):
         assert why in told
+    assert "Left out: 3 × links to messages" in told and "Such as entry 1, line 1, c-2; entry 3, line 3, c-4" in told
     assert Message.objects.filter(content="fine \ufffd").exists()

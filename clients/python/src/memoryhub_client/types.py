@@ -669,7 +669,9 @@ class ImportOrderIn(Write, total=False):
 
 
 class Import(TypedDict):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+`report.dropped` has by reason the count and examples of what is left out by design."""
 
     id: str
     agent_id: str

@@ -13,14 +13,19 @@ from typing import Any, Final
 
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
+    HIDDEN,
     MAX_MEMORY_LENGTH,
     MAX_MESSAGE_LENGTH,
     SESSIONS,
+    THOUGHTS,
+    TOOLS,
     ImportedDocument,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
+    LeftOut,
     LocatedRecord,
+    Omission,
     Record,
     Role,
     UnreadableElement,
@@ -28,13 +33,18 @@ from memoryhub.importexport.foreign.records import (
     checked_id,
     checked_text,
     checked_title,
+    left_out_blocks,
+    lenient_time,
     mapping,
+    new_message,
     objects,
     parse_time,
     session_records,
 )
 from memoryhub.importexport.native.jsonl import MAX_LINE_BYTES
 
+BLOCKS_OF_NO_AGENT: Final = "memory blocks of no agent in the file."
+SETTINGS: Final = "tools, servers and files of agents."
 MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
 
@@ -61,11 +71,17 @@ def read_agent_file(value: Any) -> Iterator[Record]:
     if "core_memory" in value:
         yield from _agent(value, objects(value["core_memory"]))
         return
-    blocks = {block.get("id"): block for block in objects(value["blocks"])}
+    blocks = {block.get("id"): block for block in objects(value["blocks"]) if isinstance(block.get("id"), str)}
+    used: set[str] = set()
     for agent in objects(value["agents"]):
         ids = agent.get("block_ids")
-        own_blocks = [blocks[block_id] for block_id in ids if block_id in blocks] if isinstance(ids, list) else []
-        yield from _agent(agent, own_blocks)
+        own = [key for key in ids if isinstance(key, str) and key in blocks] if isinstance(ids, list) else []
+        used.update(own)
+        yield from _agent(agent, [blocks[key] for key in own])
+    if unused := len(blocks.keys() - used):
+        yield Omission(BLOCKS_OF_NO_AGENT, unused)
+    if settings := sum(len(objects(value.get(name))) for name in ("tools", "mcp_servers", "sources", "files")):
+        yield Omission(SETTINGS, settings)
 
 
 def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterator[Record]:
@@ -77,11 +93,10 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
         text = passage.get("text")
         if isinstance(text, str) and text.strip():
             since = parse_time(passage.get("created_at"))
-            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, is_generated=True)
+            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, needs_review=True)
     key = checked_id(agent.get("id") or name, "id")
-    started_at = parse_time(agent.get("created_at"))
-    messages = enumerate(objects(agent.get("messages")))
-    yield from session_records(ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at)
+    session = ImportedSession(key, name, lenient_time(agent.get("created_at")))
+    yield from session_records(session, enumerate(objects(agent.get("messages"))), _read_message)
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
@@ -95,21 +110,24 @@ def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
     yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), kind=kind, tags=(label[:100],), pinned=True)
 
 
-def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
+def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage:
     number, message = numbered
     role, text = message.get("role"), _text(message)
+    left_out = left_out_blocks(message.get("content"))
     if role == "assistant":
-        text = "\n".join(_sent_messages(message)) or ("" if objects(message.get("tool_calls")) else text)
-    elif role == "user":
-        text = _unwrap(text)
-    if role not in ("user", "assistant") or not text.strip():
-        return None
-    role_name: Role = "user" if role == "user" else "assistant"
+        calls = objects(message.get("tool_calls"))
+        sent = "\n".join(_sent_messages(message))
+        left_out += [TOOLS] * (len(calls) - bool(sent))
+        left_out += [THOUGHTS] * bool(calls and text.strip())
+        text = sent or ("" if calls else text)
+    elif role == "user" and not (text := _unwrap(text)):
+        raise LeftOut(HIDDEN)
+    if role not in ("user", "assistant"):
+        raise LeftOut(TOOLS if role == "tool" else HIDDEN)
     # The new format numbers messages within the file; the old one has no message ids.
-    key = checked_id(message.get("id") or f"message-{number}", "id")
-    return ImportedMessage(
-        role_name, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
-    )
+    key, time = message.get("id") or f"message-{number}", message.get("created_at")
+    role_name: Role = "user" if role == "user" else "assistant"
+    return new_message(role_name, text, id=key, created_at=time, left_out=left_out)
 
 
 def _text(message: Mapping[str, Any]) -> str:

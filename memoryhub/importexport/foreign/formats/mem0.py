@@ -67,5 +67,5 @@ def read_memory(value: Any, now: datetime) -> Iterator[Record]:
         tags=usable_tags(value.get("categories")),
         since=since if since is None or since <= now else None,
         metadata=mapping(value.get("metadata")),
-        is_generated=role == "assistant" or of_agent,
+        needs_review=role == "assistant" or of_agent,
     )
