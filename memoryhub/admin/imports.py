@@ -17,7 +17,7 @@ from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
-from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
@@ -65,7 +65,7 @@ class UploadForm(forms.Form):
         max_length=MAX_USER_ID,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
+        help_text=_("Empty: the agent itself, or the users that the file names (mem0, Open WebUI)."),
     )
     format = forms.ChoiceField(label=_("format"), choices=FORMAT_NAMES, required=False, widget=UnfoldAdminSelectWidget)
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
@@ -111,7 +111,8 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         }
         for row in rows
     ]
-    return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), form=form, listed=listed)
+    shown = {"form": form, "listed": listed, "labels": format_labels()}
+    return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), **shown)
 
 
 def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:

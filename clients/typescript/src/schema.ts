@@ -2221,15 +2221,21 @@ export interface components {
          */
         ImpactTypeEnum: "user_positive" | "task_success" | "prevented_error";
         /**
-         * @description * `chatgpt` - chatgpt
+         * @description * `deepseek` - deepseek
+         *     * `chatgpt` - chatgpt
          *     * `claude` - claude
+         *     * `openwebui` - openwebui
+         *     * `librechat` - librechat
+         *     * `gemini` - gemini
+         *     * `grok` - grok
+         *     * `mistral` - mistral
          *     * `coding-agents` - coding-agents
          *     * `markdown` - markdown
          *     * `letta` - letta
          *     * `mem0` - mem0
          * @enum {string}
          */
-        ImportInFormatEnum: "chatgpt" | "claude" | "coding-agents" | "markdown" | "letta" | "mem0";
+        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2239,8 +2245,14 @@ export interface components {
             /**
              * @description Recognised if left out.
              *
+             *     * `deepseek` - deepseek
              *     * `chatgpt` - chatgpt
              *     * `claude` - claude
+             *     * `openwebui` - openwebui
+             *     * `librechat` - librechat
+             *     * `gemini` - gemini
+             *     * `grok` - grok
+             *     * `mistral` - mistral
              *     * `coding-agents` - coding-agents
              *     * `markdown` - markdown
              *     * `letta` - letta

@@ -17,7 +17,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
-from memoryhub.importexport.foreign.records import LocatedRecord, Record, Refusal, UnreadableElement
+from memoryhub.importexport.foreign.records import (
+    OTHER_PARTS,
+    LocatedRecord,
+    Omission,
+    Record,
+    Refusal,
+    UnreadableElement,
+    mapping,
+)
 from memoryhub.importexport.native.jsonl import BrokenFile
 
 MAX_MEMBERS: Final = 200_000
@@ -28,6 +36,7 @@ MAX_COMPRESSION_RATIO: Final = 100
 RATIO_CHECKED_FROM: Final = 64 * 2**20
 """Unpacked size below which the ratio is not checked."""
 
+SNIFFED_FILES: Final = 200
 SNIFFED_ELEMENTS: Final = 6
 """Elements of a file by which its format is recognised."""
 
@@ -153,14 +162,15 @@ def printable_name(name: str) -> str:
 
 def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
     """Yield the first readable elements of some files, without counting them as read."""
-    for name in names:
+    for name in islice(names, SNIFFED_FILES):
         with archive.open(name, counts=False) as file:
-            for element in islice(_elements(name, file), SNIFFED_ELEMENTS):
-                if not element.problem:
+            for element in islice(elements_of(name, file), SNIFFED_ELEMENTS):
+                if not element.problem and not element.is_rest:
                     yield element.value
 
 
-def _elements(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+def elements_of(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+    """Yield the elements of a file: lines for `.jsonl`."""
     return (lines if name.lower().endswith(".jsonl") else elements)(file, max_bytes=max_bytes)
 
 
@@ -171,18 +181,33 @@ def records_of(
     *,
     record_name: str,
     max_bytes: int = MAX_ELEMENT_BYTES,
+    read_rest: Callable[[Any], Iterable[Record]] | None = None,
 ) -> Iterator[LocatedRecord]:
-    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone."""
+    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone.
+
+    `read_rest` reads what a file holds besides its list; without it that is counted.
+    """
     for name in names:
         with archive.open(name) as file:
-            for element in _elements(name, file, max_bytes):
+            for element in elements_of(name, file, max_bytes):
+                reader = (read_rest or _count_rest) if element.is_rest else read
                 try:
                     if element.problem:
                         raise UnreadableElement(element.problem)
-                    for record in read(element.value):
+                    for record in reader(element.value):
                         yield LocatedRecord(record, element.entry, element.line, name)
                 except UnreadableElement as error:
                     yield LocatedRecord(Refusal(record_name, str(error)), element.entry, element.line, name)
+
+
+def _count_rest(rest: Any) -> Iterator[Record]:
+    if count := sum(len(part) for part in mapping(rest).values() if isinstance(part, list | dict)):
+        yield Omission(OTHER_PARTS, count)
+
+
+def json_files(archive: Archive) -> list[str]:
+    """Return the files that may hold JSON: a single one under any name."""
+    return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
 
 
 def open_archive(path: Path, *, name: str = "") -> Archive:

@@ -49,7 +49,12 @@ BRANCHES: Final = "messages on other branches: before an edit, or before an answ
 UNREADABLE_TIMES: Final = "times that are none; the time before is taken."
 BROKEN_LINKS: Final = "links to messages that are missing or go round in a circle; these are joined by their times."
 NO_MESSAGES: Final = "conversations without a message."
+OTHER_PARTS: Final = "other parts of the file, such as settings, projects and relations."
 UNUSED_FILES: Final = "files that this format does not use."
+
+CUSTOM_INSTRUCTIONS: Final = "custom instructions"
+SAVED_MEMORY: Final = "saved memory"
+"""Origins of memories that another system kept, in their metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,15 @@ def checked_id(value: Any, name: str) -> str:
     return value
 
 
+def checked_user(value: Any) -> str:
+    """Return a user's id, "" for none. Raises UnreadableElement."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MAX_ID_LENGTH or text_problem(value):
+        raise UnreadableElement("its `user_id` cannot be used.")
+    return value
+
+
 def checked_title(value: Any) -> str:
     """Return a title, "" for none."""
     return storable_text(value)[:MAX_TITLE_LENGTH] if isinstance(value, str) else ""
@@ -263,6 +277,21 @@ def new_message(
         raise LeftOut(left_out[0] if left_out else NO_TEXT)
     text, created_at = checked_text(text, MAX_MESSAGE_LENGTH), lenient_time(created_at)
     return ImportedMessage(role, text, checked_id(id, id_name), created_at, left_out)
+
+
+def memories_once(read: Callable[[Any], Iterable[Record]]) -> Callable[[Any], Iterator[Record]]:
+    """Return a reader that yields each memory once: conversations repeat instructions, and some all memories."""
+    seen: set[str] = set()
+
+    def read_once(value: Any) -> Iterator[Record]:
+        for record in read(value):
+            if not isinstance(record, ImportedMemory):
+                yield record
+            elif record.text not in seen:
+                seen.add(record.text)
+                yield record
+
+    return read_once
 
 
 MAX_PART_MESSAGES: Final = 500

@@ -5,8 +5,18 @@ missing, or follows from it, is joined to the newest message before it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
+
+from memoryhub.importexport.foreign.records import (
+    BRANCHES,
+    BROKEN_LINKS,
+    ImportedMessage,
+    ImportedSession,
+    Record,
+    session_records,
+)
 
 NO_PARENT: Final = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}")
 """Ids that programs write for the parent of a first message."""
@@ -15,6 +25,32 @@ NO_PARENT: Final = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}")
 def parent_id(value: Any) -> Any:
     """Return a parent's id, None for that of a first message."""
     return None if value in (None, "") or (isinstance(value, str) and NO_PARENT.fullmatch(value)) else value
+
+
+def node_parents(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each node's parent; by the parents' `children` where nodes do not name theirs."""
+    if any("parent" in node for node in nodes.values()):
+        return {key: parent_id(node.get("parent")) for key, node in nodes.items()}
+    lists = ((key, node.get("children")) for key, node in nodes.items())
+    by_child = {str(child): key for key, children in lists if isinstance(children, list) for child in children}
+    return {key: by_child.get(key) for key in nodes}
+
+
+def branch_records(
+    session: ImportedSession,
+    messages: Mapping[str, Mapping[str, Any]],
+    read: Callable[[tuple[str, Mapping[str, Any]]], ImportedMessage | None],
+    *,
+    parents: Mapping[str, Any],
+    times: Mapping[str, float],
+    current: Any = None,
+    left_out: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[Record]:
+    """Yield a session with the messages of its visible branch; `parents` may have nodes without a message."""
+    branch, broken = visible_branch(parents, current, times=times)
+    path = [(key, messages[key]) for key in branch if key in messages]
+    counts = {**left_out, BRANCHES: len(messages) - len(path), BROKEN_LINKS: broken}
+    return session_records(session, path, read, left_out=counts)
 
 
 def visible_branch(

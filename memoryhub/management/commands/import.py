@@ -16,7 +16,7 @@ from django.utils import timezone
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import command
 from memoryhub.importexport.foreign.archives import open_archive
-from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.imports import (
     CannotImport,
     ImportContext,
@@ -37,8 +37,8 @@ HEADER = b'{"memoryhub":'
 
 class Command(ResumableCommand):
     help = (
-        "Take in an export of this program (ids, times and revisions kept), or of ChatGPT, Claude, Claude Code, Letta "
-        "or mem0, or notes in Markdown: a file, a zip as it was downloaded, or a folder. What is here already stays."
+        "Take in an export of this program (ids, times and revisions kept), or of another system: a file, a zip as it "
+        f"was downloaded, or a folder. What is here already stays. Other systems: {format_labels()}."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

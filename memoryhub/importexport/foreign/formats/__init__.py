@@ -6,7 +6,20 @@ from datetime import datetime
 from typing import Final
 
 from memoryhub.importexport.foreign.archives import Archive
-from memoryhub.importexport.foreign.formats import chatgpt, claude, coding_agents, letta, markdown, mem0
+from memoryhub.importexport.foreign.formats import (
+    chatgpt,
+    claude,
+    coding_agents,
+    deepseek,
+    gemini,
+    grok,
+    letta,
+    librechat,
+    markdown,
+    mem0,
+    mistral,
+    openwebui,
+)
 from memoryhub.importexport.foreign.records import LocatedRecord
 
 
@@ -21,14 +34,24 @@ class Format:
 
 
 FORMATS: Final[dict[str, Format]] = {
+    "deepseek": Format("DeepSeek", deepseek.recognises, deepseek.read),
     "chatgpt": Format("ChatGPT", chatgpt.recognises, chatgpt.read),
     "claude": Format("Claude", claude.recognises, claude.read),
+    "openwebui": Format("Open WebUI", openwebui.recognises, openwebui.read, names_users=True),
+    "librechat": Format("LibreChat", librechat.recognises, librechat.read),
+    "gemini": Format("Gemini", gemini.recognises, gemini.read),
+    "grok": Format("Grok", grok.recognises, grok.read),
+    "mistral": Format("Le Chat (Mistral)", mistral.recognises, mistral.read),
     "coding-agents": Format("Claude Code, CLAUDE.md", coding_agents.recognises, coding_agents.read),
     "markdown": Format("Markdown", markdown.recognises, markdown.read),
     "letta": Format("Letta", letta.recognises, letta.read),
     "mem0": Format("mem0", mem0.recognises, mem0.read, names_users=True),
 }
 """By name; the first that recognises an archive reads it."""
+
+
+def format_labels() -> str:
+    return ", ".join(sorted(format.label for format in FORMATS.values()))
 
 
 def format_of(archive: Archive) -> str:

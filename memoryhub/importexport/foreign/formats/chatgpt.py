@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
-    BRANCHES,
-    BROKEN_LINKS,
+    CUSTOM_INSTRUCTIONS,
     FAILED,
     FILES,
     HIDDEN,
     MAX_MEMORY_LENGTH,
     NO_OBJECTS,
+    SAVED_MEMORY,
     SESSIONS,
     THOUGHTS,
     TOOLS,
@@ -36,20 +36,18 @@ from memoryhub.importexport.foreign.records import (
     checked_title,
     lenient_time,
     mapping,
+    memories_once,
     new_message,
     objects,
     parse_time,
-    session_records,
     sort_time,
 )
-from memoryhub.importexport.foreign.trees import parent_id, visible_branch
+from memoryhub.importexport.foreign.trees import branch_records, node_parents
 
 _SHARD: Final = re.compile(r"conversations(-\d+)?\.json")
 _SNAPSHOT_ENTRY: Final = re.compile(r"^[^\S\n]*+\d++\.\s*+\[[\d-]*+\]\.?\s*+", re.MULTILINE)
 _QUOTED: Final = re.compile(r"```(.*?)```", re.DOTALL)
 
-CUSTOM_INSTRUCTIONS: Final = "custom instructions"
-SAVED_MEMORY: Final = "saved memory"
 CANVAS: Final = "canmore.create_textdoc"
 _LEFT_OUT: Final = {
     "thoughts": THOUGHTS,
@@ -66,18 +64,7 @@ def recognises(archive: Archive) -> bool:
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    # Most conversations repeat the custom instructions, and some all memories.
-    seen: set[str] = set()
-
-    def read_once(value: Any) -> Iterator[Record]:
-        for record in read_conversation(value):
-            if isinstance(record, ImportedMemory):
-                if record.text in seen:
-                    continue
-                seen.add(record.text)
-            yield record
-
-    yield from records_of(archive, _shards(archive), read_once, record_name=SESSIONS)
+    yield from records_of(archive, _shards(archive), memories_once(read_conversation), record_name=SESSIONS)
 
 
 def _shards(archive: Archive) -> list[str]:
@@ -96,36 +83,26 @@ def read_conversation(value: Any) -> Iterator[Record]:
     session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
     session = ImportedSession(session_id, checked_title(value.get("title")), lenient_time(value.get("create_time")))
     nodes = {key: node for key, node in value["mapping"].items() if isinstance(node, dict)}
-    branch, broken = visible_branch(_parents(nodes), value.get("current_node"), times=_times(nodes))
-    spoken = {key for key, node in nodes.items() if isinstance(node.get("message"), dict)}
+    spoken = {key: node["message"] for key, node in nodes.items() if isinstance(node.get("message"), dict)}
     memories: list[ImportedMemory] = []
 
-    def read_node(key: str) -> ImportedMessage | None:
-        if key not in spoken:
-            return None
-        message = nodes[key]["message"]
-        if (found := _memories(message)) is None:
-            return _read_message(key, message)
+    def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
+        if (found := _memories(node[1])) is None:
+            return _read_message(*node)
         memories.extend(found)
         return None
 
-    unreadable = len(value["mapping"]) - len(nodes)
-    left_out = {BRANCHES: len(spoken.difference(branch)), BROKEN_LINKS: broken, NO_OBJECTS: unreadable}
-    yield from session_records(session, branch, read_node, left_out=left_out)
+    times = {key: sort_time(message.get("create_time")) for key, message in spoken.items()}
+    yield from branch_records(
+        session,
+        spoken,
+        read_node,
+        parents=node_parents(nodes),
+        times=times,
+        current=value.get("current_node"),
+        left_out={NO_OBJECTS: len(value["mapping"]) - len(nodes)},
+    )
     yield from memories
-
-
-def _parents(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return each node's parent; by the parents' `children` where nodes do not name theirs."""
-    if any("parent" in node for node in nodes.values()):
-        return {key: parent_id(node.get("parent")) for key, node in nodes.items()}
-    lists = ((key, node.get("children")) for key, node in nodes.items())
-    by_child = {str(child): key for key, children in lists if isinstance(children, list) for child in children}
-    return {key: by_child.get(key) for key in nodes}
-
-
-def _times(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    return {key: sort_time(mapping(node.get("message")).get("create_time")) for key, node in nodes.items()}
 
 
 def _read_message(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
-    BRANCHES,
-    BROKEN_LINKS,
     DOCUMENTS,
     FILES,
     HIDDEN,
@@ -21,6 +19,7 @@ from memoryhub.importexport.foreign.records import (
     MEMORIES,
     NO_OBJECTS,
     NO_TEXT,
+    SAVED_MEMORY,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
@@ -44,9 +43,9 @@ from memoryhub.importexport.foreign.records import (
     session_records,
     sort_time,
 )
-from memoryhub.importexport.foreign.trees import parent_id, visible_branch
+from memoryhub.importexport.foreign.trees import branch_records, parent_id
 
-ORIGIN: Final = {"origin": "saved memory"}
+ORIGIN: Final = {"origin": SAVED_MEMORY}
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "assistant": "assistant"}
 
 
@@ -108,10 +107,21 @@ def _conversation(value: Any) -> Iterator[Record]:
     session_id = checked_id(value.get("uuid"), "uuid")
     session = ImportedSession(session_id, checked_title(value.get("name")), lenient_time(value.get("created_at")))
     messages = objects(value["chat_messages"])
-    branch, broken = _current_branch(messages, value.get("current_leaf_message_uuid"))
-    unreadable = len(value["chat_messages"]) - len(messages)
-    left_out = {BRANCHES: len(messages) - len(branch), BROKEN_LINKS: broken, NO_OBJECTS: unreadable}
-    return session_records(session, branch, _read_message, left_out=left_out)
+    left_out = {NO_OBJECTS: len(value["chat_messages"]) - len(messages)}
+    by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
+    parents = {key: parent_id(message.get("parent_message_uuid")) for key, message in by_id.items()}
+    names_parents = any(isinstance(parent, str) and parent in by_id for parent in parents.values())
+    if len(by_id) != len(messages) or not names_parents:
+        return session_records(session, messages, _read_message, left_out=left_out)
+    return branch_records(
+        session,
+        by_id,
+        lambda node: _read_message(node[1]),
+        parents=parents,
+        times={key: sort_time(message.get("created_at")) for key, message in by_id.items()},
+        current=value.get("current_leaf_message_uuid"),
+        left_out=left_out,
+    )
 
 
 def _read_message(message: Mapping[str, Any]) -> ImportedMessage:
@@ -123,19 +133,6 @@ def _read_message(message: Mapping[str, Any]) -> ImportedMessage:
     left_out += left_out_blocks(message.get("content"))
     key, time = message.get("uuid"), message.get("created_at")
     return new_message(role, text, id=key, id_name="uuid", created_at=time, left_out=left_out)
-
-
-def _current_branch(messages: list[Mapping[str, Any]], current: Any) -> tuple[list[Mapping[str, Any]], int]:
-    """Return the visible branch if messages name their parents, else all in order; and the number of broken links."""
-    by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
-    parents = {key: parent_id(message.get("parent_message_uuid")) for key, message in by_id.items()}
-    if len(by_id) != len(messages) or not any(
-        isinstance(parent, str) and parent in by_id for parent in parents.values()
-    ):
-        return messages, 0
-    times = {key: sort_time(message.get("created_at")) for key, message in by_id.items()}
-    branch, broken = visible_branch(parents, current, times=times)
-    return [by_id[key] for key in branch], broken
 
 
 def _text(message: Mapping[str, Any]) -> str:
