@@ -18,6 +18,7 @@ from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
+from memoryhub.importexport.foreign.formats.table import parse_columns
 from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
@@ -68,6 +69,13 @@ class UploadForm(forms.Form):
         help_text=_("Empty: the agent itself, or the users that the file names (mem0, Open WebUI)."),
     )
     format = forms.ChoiceField(label=_("format"), choices=FORMAT_NAMES, required=False, widget=UnfoldAdminSelectWidget)
+    columns = forms.CharField(
+        label=_("columns"),
+        max_length=1_000,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Only for CSV or JSON Lines whose columns are not recognised: content=text, created_at=date."),
+    )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     file = forms.FileField(
         label=_("file"),
@@ -75,6 +83,12 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"class": "hub-input"}),
         help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
     )
+
+    def clean_columns(self) -> dict[str, str]:
+        try:
+            return parse_columns(self.cleaned_data["columns"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
@@ -120,7 +134,13 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
     row = new_import(
-        actor=actor, format=values["format"], file_name=name, names_users=not values["user_id"], by=by, now=now
+        actor=actor,
+        format=values["format"],
+        columns=values["columns"],
+        file_name=name,
+        names_users=not values["user_id"],
+        by=by,
+        now=now,
     )
     if file:
         row = _append(row, file, by)

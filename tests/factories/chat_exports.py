@@ -1,5 +1,6 @@
 """Exports of chat programs in their real shapes, with what is odd in them; half of the texts are Japanese."""
 
+import csv
 import json
 import zipfile
 from collections.abc import Callable, Mapping
@@ -193,6 +194,22 @@ def write_mistral(folder: Path, count: int, turns: int, writer: Writer) -> Path:
     return path
 
 
+def write_table(folder: Path, count: int, turns: int, writer: Writer) -> Path:
+    """Write a table as Copilot's export has it."""
+    path = folder / "copilot-activity-history.csv"
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["Conversation", "Time", "Author", "Message"])
+        for _ in range(count):
+            title = writer.text(4)[:60]
+            for number in range(2 * turns):
+                at = writer.time().strftime("%Y-%m-%dT%H:%M:%S")
+                table.writerow(
+                    [title, at, "AI" if number % 2 else "user", f"{writer.text()}\nSecond line, with a comma."]
+                )
+    return path
+
+
 CHAT_WRITERS: Mapping[str, Callable[[Path, int, int, Writer], Path]] = {
     "openwebui": write_openwebui,
     "deepseek": write_deepseek,
@@ -200,4 +217,5 @@ CHAT_WRITERS: Mapping[str, Callable[[Path, int, int, Writer], Path]] = {
     "gemini": write_gemini,
     "grok": write_grok,
     "mistral": write_mistral,
+    "table": write_table,
 }

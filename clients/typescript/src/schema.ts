@@ -2233,9 +2233,10 @@ export interface components {
          *     * `markdown` - markdown
          *     * `letta` - letta
          *     * `mem0` - mem0
+         *     * `table` - table
          * @enum {string}
          */
-        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0";
+        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2257,8 +2258,11 @@ export interface components {
              *     * `markdown` - markdown
              *     * `letta` - letta
              *     * `mem0` - mem0
+             *     * `table` - table
              */
             format?: components["schemas"]["ImportInFormatEnum"];
+            /** @description Columns of a CSV or JSON Lines file: `content=text,created_at=date`. Meanings: content, role, session, title, created_at, user_id, id, kind, tags. */
+            columns?: string;
         };
         /** @description The step to take: preview, run or undo. */
         ImportOrderInRequest: {

@@ -6,6 +6,7 @@ Zip members are never written under their names, so path traversal is impossible
 declared sizes; a member larger than declared raises an error of `zipfile`.
 """
 
+import codecs
 import io
 import stat
 import zipfile
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
@@ -26,7 +28,7 @@ from memoryhub.importexport.foreign.records import (
     UnreadableElement,
     mapping,
 )
-from memoryhub.importexport.native.jsonl import BrokenFile
+from memoryhub.importexport.native.jsonl import BrokenFile, printable
 
 MAX_MEMBERS: Final = 200_000
 MAX_UNPACKED_BYTES: Final = 64 * 2**30
@@ -36,6 +38,9 @@ MAX_COMPRESSION_RATIO: Final = 100
 RATIO_CHECKED_FROM: Final = 64 * 2**20
 """Unpacked size below which the ratio is not checked."""
 
+UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Beginnings of files as PowerShell writes them, which are read as UTF-8."""
+
 SNIFFED_FILES: Final = 200
 SNIFFED_ELEMENTS: Final = 6
 """Elements of a file by which its format is recognised."""
@@ -44,8 +49,10 @@ SNIFFED_ELEMENTS: Final = 6
 class Archive:
     """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name.
 
-    `opened` holds the names of the files that were read.
+    `opened` holds the names of the files that were read; `columns` those of a table that a person named, by meaning.
     """
+
+    columns: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, names: Sequence[str], total: int, title: str) -> None:
         self.names, self.total, self.title, self.done = sorted(names), total, title, 0
@@ -69,11 +76,14 @@ class Archive:
             self.opened.add(name)
         try:
             with self._open(name) as file:
-                yield _CountingFile(file, self) if counts else file  # type: ignore[misc]
+                begin = file.read(2)
+                file.seek(0)
+                source: Any = _CountingFile(file, self) if counts else file
+                yield codecs.EncodedFile(source, "utf-8", "utf-16", "replace") if begin in UTF_16 else source
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "encrypted" not in str(error):
                 raise
-            raise BrokenFile(f"{printable_name(name)}: the archive is damaged or encrypted here.") from error
+            raise BrokenFile(f"{printable(name[-80:])}: the archive is damaged or encrypted here.") from error
 
     def text(self, name: str, *, max_bytes: int) -> str:
         """Return a file's content. Raises UnreadableElement if it exceeds `max_bytes` or is not UTF-8."""
@@ -143,7 +153,7 @@ class Zip(Archive):
         if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
             raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb.")
         if unsafe := next((member.filename for member in members if not _is_inside(member.filename)), None):
-            raise BrokenFile(f"{printable_name(unsafe)}: a name in the archive leads out of it.")
+            raise BrokenFile(f"{printable(unsafe[-80:])}: a name in the archive leads out of it.")
         super().__init__([member.filename for member in members], total, PurePosixPath(name).stem)
 
     def _open(self, name: str) -> BinaryIO:
@@ -153,11 +163,6 @@ class Zip(Archive):
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name.replace("\\", "/"))
     return not path.is_absolute() and ".." not in path.parts and ":" not in (path.parts or ("",))[0]
-
-
-def printable_name(name: str) -> str:
-    """Return a name for messages: shortened, with control characters escaped."""
-    return ascii(name[-80:])
 
 
 def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
@@ -210,11 +215,16 @@ def json_files(archive: Archive) -> list[str]:
     return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
 
 
-def open_archive(path: Path, *, name: str = "") -> Archive:
+def open_archive(path: Path, *, name: str = "", columns: Mapping[str, str] | None = None) -> Archive:
     """Open a file, zip or folder; `name` is the owner's file name. Raises BrokenFile, OSError."""
+    archive = _open_archive(path, name or path.name)
+    archive.columns = columns or {}
+    return archive
+
+
+def _open_archive(path: Path, name: str) -> Archive:
     if path.is_dir():
         return Files({file.relative_to(path).as_posix(): file for file in _files(path)}, path.resolve().name)
     with path.open("rb") as file:
         is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
-    name = name or path.name
     return Zip(path, name) if is_zip else Files({name: path}, PurePosixPath(name).stem)

@@ -46,7 +46,7 @@ MAX_UPLOAD_BYTES: Final = 8 * 2**30
 
 RETENTION: Final = timedelta(days=7)
 SECONDS_PER_BATCH: Final = 60.0
-SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
+SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md", ".csv", ".tsv")
 UNDO_REASON: Final = "Undo of an import."
 
 PREVIEW, RUN, UNDO = "preview", "run", "undo"
@@ -188,7 +188,7 @@ def _import(job: JobContext, row: Import) -> Any:
     )
     problem = ""
     try:
-        archive = open_archive(upload_path(row), name=row.file_name)
+        archive = open_archive(upload_path(row), name=row.file_name, columns=row.columns)
         context.format = resolve_format(archive, row.format, names)
         import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:

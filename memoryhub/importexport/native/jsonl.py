@@ -219,7 +219,12 @@ class Report:
         examples = self.examples.setdefault(reason, [])
         if len(examples) < MAX_EXAMPLES:
             place = Note(line, "", "", self.entry).position
-            examples.append(", ".join(filter(None, (self._printable_file(), place, ascii(where[:80])[1:-1]))))
+            examples.append(", ".join(filter(None, (self._printable_file(), place, printable(where[:80])))))
 
     def _printable_file(self) -> str:
-        return ascii(self.file[-80:])[1:-1] if self.names_files else ""
+        return printable(self.file[-80:]) if self.names_files else ""
+
+
+def printable(text: str) -> str:
+    """Return a text for messages, with escapes for control characters and those that change the direction of text."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tempfile
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import command
 from memoryhub.importexport.foreign.archives import open_archive
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
+from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
 from memoryhub.importexport.foreign.imports import (
     CannotImport,
     ImportContext,
@@ -48,6 +50,13 @@ class Command(ResumableCommand):
         parser.add_argument("--user", help="The user that it is filed under, in place of the one in the file.")
         parser.add_argument("--format", choices=[AUTO, OWN, *FORMATS], default=AUTO)
         parser.add_argument(
+            "--map",
+            type=_columns,
+            default={},
+            metavar="MEANING=COLUMN,…",
+            help=f"Columns of a CSV or JSON Lines file: content=text,created_at=date. {MEANINGS}",
+        )
+        parser.add_argument(
             "--untrusted",
             action="store_true",
             help="Take in conversations, memories and summaries alone; memories wait for a curator.",
@@ -72,7 +81,7 @@ class Command(ResumableCommand):
         if options["format"] == OWN or (options["format"] == AUTO and _is_own(path)):
             with path.open("rb") as file:
                 return self._import_own(file, names, by, options["dry_run"])
-        archive = open_archive(path)
+        archive = open_archive(path, columns=options["map"])
         format = resolve_format(archive, "" if options["format"] == AUTO else options["format"], names)
         context = ImportContext(
             format=format, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
@@ -122,6 +131,13 @@ class Command(ResumableCommand):
         sums = [sum(counter.values()) for counter in (report.made, report.known, report.refused)]
         counted = "{} new, {} here already, {} refused.".format(*sums)
         self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {counted}")
+
+
+def _columns(text: str) -> dict[str, str]:
+    try:
+        return parse_columns(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from tests.integration.memoryhub.importexport.conftest import everything, run
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WHOSE = ("--agent", "kana", "--user", "hiroki")
 NEW = {
+    "table": {"sessions": 4, "messages": 24},
     "deepseek": {"sessions": 4, "messages": 24},
     "openwebui": {"sessions": 4, "messages": 24},
     "librechat": {"sessions": 4, "messages": 24, "memories": 2},

@@ -19,6 +19,7 @@ from memoryhub.importexport.foreign.formats import (
     mem0,
     mistral,
     openwebui,
+    table,
 )
 from memoryhub.importexport.foreign.records import LocatedRecord
 
@@ -33,6 +34,8 @@ class Format:
     names_users: bool = False
 
 
+TABLE: Final = "table"
+
 FORMATS: Final[dict[str, Format]] = {
     "deepseek": Format("DeepSeek", deepseek.recognises, deepseek.read),
     "chatgpt": Format("ChatGPT", chatgpt.recognises, chatgpt.read),
@@ -46,6 +49,7 @@ FORMATS: Final[dict[str, Format]] = {
     "markdown": Format("Markdown", markdown.recognises, markdown.read),
     "letta": Format("Letta", letta.recognises, letta.read),
     "mem0": Format("mem0", mem0.recognises, mem0.read, names_users=True),
+    TABLE: Format("CSV, JSON Lines", table.recognises, table.read, names_users=True),
 }
 """By name; the first that recognises an archive reads it."""
 
@@ -55,5 +59,7 @@ def format_labels() -> str:
 
 
 def format_of(archive: Archive) -> str:
-    """Return the name of an archive's format, "" where it is unknown."""
+    """Return the name of an archive's format, "" where it is unknown; of named columns a table's."""
+    if archive.columns:
+        return TABLE
     return next((name for name, format in FORMATS.items() if format.recognises(archive)), "")

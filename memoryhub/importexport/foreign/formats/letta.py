@@ -1,5 +1,6 @@
-"""Letta's agent file (`.af`), old and new: blocks become pinned memories, long ones documents; messages one session.
-Pure.
+"""Letta's agent file (`.af`), old and new, and the archival memory that its API lists. Pure.
+
+Blocks become pinned memories, long ones documents; messages one session; passages of the archival memory wait.
 
 A Letta agent answers by the tool `send_message`; its plain text is a thought and is skipped. A user's text may be
 wrapped in a JSON object of Letta's.
@@ -16,6 +17,7 @@ from memoryhub.importexport.foreign.records import (
     HIDDEN,
     MAX_MEMORY_LENGTH,
     MAX_MESSAGE_LENGTH,
+    SAVED_MEMORY,
     SESSIONS,
     THOUGHTS,
     TOOLS,
@@ -40,9 +42,11 @@ from memoryhub.importexport.foreign.records import (
     objects,
     parse_time,
     session_records,
+    usable_tags,
 )
 from memoryhub.importexport.native.jsonl import MAX_LINE_BYTES
 
+ORIGIN: Final = {"origin": SAVED_MEMORY}
 BLOCKS_OF_NO_AGENT: Final = "memory blocks of no agent in the file."
 SETTINGS: Final = "tools, servers and files of agents."
 MAX_PINNED_LENGTH: Final = 2_000
@@ -50,13 +54,27 @@ MAX_PINNED_LENGTH: Final = 2_000
 
 
 def recognises(archive: Archive) -> bool:
-    files = archive.ending(".af") or (archive.names if len(archive.names) == 1 else [])
-    return any(_is_agent_file(value) for value in first_values(archive, files))
+    return any(_is_agent_file(value) or _is_passage(value) for value in first_values(archive, _files(archive)))
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    files = archive.ending(".af") or archive.names
-    yield from records_of(archive, files, read_agent_file, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
+    yield from records_of(archive, _files(archive), read_element, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
+
+
+def _files(archive: Archive) -> list[str]:
+    return archive.names if len(archive.names) == 1 else archive.ending(".af", ".json")
+
+
+def _is_passage(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("id")).startswith("passage-") and "text" in value
+
+
+def read_element(value: Any) -> Iterator[Record]:
+    """Yield the records of an agent file, or of a passage as `/v1/agents/{id}/archival-memory` lists them."""
+    if _is_passage(value):
+        yield from _passages([value])
+    else:
+        yield from read_agent_file(value)
 
 
 def _is_agent_file(value: Any) -> bool:
@@ -88,15 +106,20 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
     name = checked_title(agent.get("name")) or "letta"
     for block in blocks:
         yield from _block(name, block)
-    passages = agent.get("archival_memory") or agent.get("passages")
-    for passage in objects(passages):
-        text = passage.get("text")
-        if isinstance(text, str) and text.strip():
-            since = parse_time(passage.get("created_at"))
-            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, needs_review=True)
+    yield from _passages(objects(agent.get("archival_memory") or agent.get("passages")))
     key = checked_id(agent.get("id") or name, "id")
     session = ImportedSession(key, name, lenient_time(agent.get("created_at")))
     yield from session_records(session, enumerate(objects(agent.get("messages"))), _read_message)
+
+
+def _passages(passages: list[Mapping[str, Any]]) -> Iterator[Record]:
+    for passage in passages:
+        text = passage.get("text")
+        if isinstance(text, str) and text.strip():
+            since, tags = parse_time(passage.get("created_at")), usable_tags(passage.get("tags"))
+            yield ImportedMemory(
+                checked_text(text, MAX_MEMORY_LENGTH), tags=tags, since=since, needs_review=True, metadata=ORIGIN
+            )
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:

@@ -166,6 +166,16 @@ def test_a_key_of_one_user_imports_for_that_user_alone(client: APIClient, tmp_pa
     assert client.get(f"{API}/imports", {"agent_id": "kana", "user_id": "aoi"}).json()["results"] == []
 
 
+def test_columns_of_a_table_are_named_over_rest(client: APIClient, tmp_path: Path) -> None:
+    path = tmp_path / "notes.tsv"
+    path.write_text("what\twhen\nLikes tea\t2025-02-03\n")
+    import_id = upload(client, path, **NAMES, columns="content=what,created_at=when")
+    done = order(client, import_id, "run")
+    assert (done["format"], done["report"]["made"]) == ("table", {"memories": 1})
+    answer = client.post(f"{API}/imports", {**NAMES, "file_name": "a.csv", "columns": "content"})
+    assert answer.status_code == 400 and "meaning=column" in answer.json()["errors"][0]["detail"]
+
+
 def test_an_untrusted_key_lets_all_wait(client: APIClient, tmp_path: Path) -> None:
     untrusted = client_with_key(name="untrusted", is_trusted=False)
     order(

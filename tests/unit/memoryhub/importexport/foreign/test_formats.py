@@ -99,6 +99,13 @@ def test_a_memory_that_cannot_be_taken_is_refused_without_its_text(value: Any, w
         read_mem0(value)
 
 
+def test_passages_of_letta_wait() -> None:
+    passage = {"id": "passage-1", "text": "Likes tea", "tags": ["food"], "created_at": "2025-01-01T00:00:00Z"}
+    (memory,) = letta.read_element(passage)
+    assert isinstance(memory, ImportedMemory)
+    assert (memory.text, memory.tags, memory.needs_review) == ("Likes tea", ("food",), True)
+
+
 def node(parent: str | None, role: str = "user", text: Any = "", **message: Any) -> dict[str, Any]:
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
     return {"parent": parent, "children": [], "message": {"author": {"role": role}, "content": content, **message}}
@@ -363,7 +370,7 @@ def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
     readers = (
         lambda: mem0.read_memory(value, NOW),
         lambda: chatgpt.read_conversation(value),
-        lambda: letta.read_agent_file(value),
+        lambda: letta.read_element(value),
         lambda: claude.read_element(value, {}),
     )
     for read in readers:
