@@ -5,9 +5,9 @@ system's ids, or by their texts: an interrupted run continues when it is started
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, islice
 from operator import attrgetter
@@ -24,9 +24,16 @@ from memoryhub.errors import DomainError, _
 from memoryhub.importexport.foreign.archives import Archive
 from memoryhub.importexport.foreign.formats import FORMATS, format_of
 from memoryhub.importexport.foreign.models import Import, ImportedRow
-from memoryhub.importexport.foreign.records import RECORD_NAMES, UNUSED_FILES, LocatedRecord, Omission, Refusal
+from memoryhub.importexport.foreign.records import (
+    RECORD_NAMES,
+    UNUSED_FILES,
+    ImportedDocument,
+    LocatedRecord,
+    Omission,
+    Refusal,
+)
 from memoryhub.importexport.native.importer import TargetNames
-from memoryhub.importexport.native.jsonl import MAX_EXAMPLES, BrokenFile, Note, Report
+from memoryhub.importexport.native.jsonl import MAX_EXAMPLES, BrokenFile, Note, Report, printable
 from memoryhub.tenancy.models import Actor
 
 BATCH_WEIGHT: Final = 1_000
@@ -139,12 +146,23 @@ def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     """Return an archive's format. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
     format = format or format_of(archive)
     if not format:
-        raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMATS)}.")
+        raise BrokenFile(f"The format of this file is not recognised. {_hint(archive)}")
     if names.agent_id is None:
         raise CannotImport(_("The file names no agent: give --agent."))
     if names.user_id is None and not FORMATS[format].names_users:
         raise CannotImport(_("The file names no owner: give --agent and --user."))
     return format
+
+
+def _hint(archive: Archive) -> str:
+    """Return what an archive of an unknown format holds, and what to do about it."""
+    shown = ", ".join(printable(name[-80:]) for name in archive.names[:MAX_EXAMPLES])
+    held = f"It holds {len(archive.names)} files, such as {shown}. " if archive.is_many else ""
+    if archive.ending(".zip"):
+        return f"{held}Unpack the archives in it first."
+    if archive.ending("activity.html"):
+        return f"{held}Choose JSON in Google Takeout."
+    return f"{held}Name it, one of {', '.join(FORMATS)}."
 
 
 def import_records(archive: Archive, *, context: ImportContext, step: Step, skip: int = 0) -> None:
@@ -174,12 +192,26 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
 
 def _read(archive: Archive, context: ImportContext) -> Iterator[LocatedRecord]:
     """Yield an archive's records, then what names the files that the format has not opened."""
-    yield from FORMATS[context.format].read(archive, context.now)
+    yield from _with_distinct_names(FORMATS[context.format].read(archive, context.now))
     unused = [name for name in archive.names if name not in archive.opened]
     for name in unused[:MAX_EXAMPLES]:
         yield LocatedRecord(Omission(UNUSED_FILES), file=name)
     if others := len(unused[MAX_EXAMPLES:]):
         yield LocatedRecord(Omission(UNUSED_FILES, others))
+
+
+def _with_distinct_names(records: Iterable[LocatedRecord]) -> Iterator[LocatedRecord]:
+    """Yield the records, with a number for each further text under the same name of a document."""
+    texts: dict[tuple[str, str], list[int]] = {}
+    for located in records:
+        document = located.record
+        if isinstance(document, ImportedDocument) and not document.base:
+            known, text = texts.setdefault((document.project, document.name), []), hash(document.text)
+            if text not in known:
+                known.append(text)
+            if number := known.index(text):
+                located = replace(located, record=replace(document, name=f"{document.name} {number + 1}"))
+        yield located
 
 
 def _write(batch: Sequence[LocatedRecord], context: ImportContext, step: AbstractContextManager[None]) -> None:

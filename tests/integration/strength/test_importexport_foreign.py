@@ -162,6 +162,15 @@ def test_projects_come_with_their_documents_and_titles(db: None, tmp_path: Path)
     assert Document.objects.get(project__name="tea-shop", name="detail-memory-memory.md").text.startswith("# Memory")
 
 
+def test_documents_of_one_name_are_all_imported(db: None, tmp_path: Path) -> None:
+    docs = [{"filename": "notes.md", "content": text} for text in ("One.", "Two.", "One.")]
+    path = tmp_path / "projects.json"
+    path.write_text(json.dumps([{"uuid": "p", "name": "shop", "docs": docs}]))
+    assert "documents: 2 new, 1 here already" in run("import", path, *WHOSE)
+    assert {"One.", "Two."} <= set(Document.objects.values_list("text", flat=True))
+    assert "Imported: 0 new" in run("import", path, *WHOSE)
+
+
 def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: Path) -> None:
     path = write_export("markdown", tmp_path, count=2)
     run("import", path, *WHOSE)

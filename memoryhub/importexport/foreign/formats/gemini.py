@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import sha256
-from html.parser import HTMLParser
+from html import unescape
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
@@ -43,6 +43,7 @@ _QUESTION: Final = re.compile(
 _OTHER: Final = re.compile(
     r"(?:Created|Used|Added|Gave|Selected|Shared|Deleted|Viewed|Visited|Searched|Edited|Pinned|Renamed|Exported|Updated)\s"
 )
+_TAG: Final = re.compile(r"(/?)([A-Za-z0-9]+)")
 _ATTACHED: Final = re.compile(r"(?:\A|\s)Attached (\d{1,4}) files?\.?\Z")
 _CONVERSATION: Final = re.compile(r"/app/(?:c/)?([0-9A-Za-z_-]{4,100})")
 _BLOCKS: Final = frozenset(
@@ -147,28 +148,22 @@ def _read_turn(turn: tuple[str, str, float, str, int]) -> ImportedMessage:
     return new_message(role, text, id=key, created_at=time, left_out=[FILES] * files)
 
 
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag in _BLOCKS:
-            self.pieces.append("\n- " if tag == "li" else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _BLOCKS - {"br", "li"}:
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        self.pieces.append(data)
-
-
 def html_text(html: str) -> str:
-    """Return the text of HTML, a line for each block."""
-    parser = _Text()
-    parser.feed(html)
-    parser.close()
-    lines = [line.rstrip() for line in "".join(parser.pieces).split("\n")]
+    """Return the text of sanitised HTML, a line for each block.
+
+    By searching, as Python's parser takes quadratic time for tags that are not closed.
+    """
+    pieces: list[str] = []
+    position = 0
+    while (start := html.find("<", position)) >= 0 and (end := html.find(">", start)) >= 0:
+        pieces.append(html[position:start])
+        tag = _TAG.match(html, start + 1, end)
+        name = tag[2].lower() if tag else ""
+        if tag and name == "li":
+            pieces.append("" if tag[1] else "\n- ")
+        elif name in _BLOCKS:
+            pieces.append("\n")
+        position = end + 1
+    lines = [line.rstrip() for line in unescape("".join([*pieces, html[position:]])).split("\n")]
     kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
     return "\n".join(kept).strip()

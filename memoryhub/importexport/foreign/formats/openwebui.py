@@ -122,14 +122,14 @@ def _read_message(key: str, message: Mapping[str, Any]) -> ImportedMessage:
     left_out = [*[FILES for _ in objects(message.get("files"))], *left_out_blocks(content)]
     text = content if isinstance(content, str) else "\n".join(block_texts(content))
     if role == "assistant":
-        text, hidden = _without_details(text)
+        text, hidden = without_details(text)
         left_out += hidden
     if message.get("error"):
         left_out.insert(0, FAILED)
     return new_message(role, text, id=key, created_at=message.get("timestamp"), left_out=left_out)
 
 
-def _without_details(text: str) -> tuple[str, list[str]]:
+def without_details(text: str) -> tuple[str, list[str]]:
     """Return an answer without its folded thoughts and calls of tools, and a reason for each of these.
 
     By searching, as a pattern would read to the end again for each one that is not closed.
