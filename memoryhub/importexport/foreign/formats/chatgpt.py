@@ -191,3 +191,30 @@ def _text(content: Mapping[str, Any]) -> str:
         return ""
     texts = [part if isinstance(part, str) else mapping(part).get("text") for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def conversation_of(session: ImportedSession) -> dict[str, Any]:
+    """Return a session as ChatGPT exports a conversation; `read_conversation` is its inverse."""
+    root = f"{session.id}-root"
+    nodes: dict[str, dict[str, Any]] = {root: {"id": root, "message": None, "parent": None, "children": []}}
+    latest = root
+    for message in session.messages:
+        content = {"content_type": "text", "parts": [message.text]}
+        times = {"create_time": _seconds(message.created_at), "update_time": None}
+        spoken = {"id": message.id, "author": {"role": message.role}, **times, "content": content, "recipient": "all"}
+        nodes[message.id] = {"id": message.id, "message": {**spoken, "metadata": {}}, "parent": latest, "children": []}
+        nodes[latest]["children"].append(message.id)
+        latest = message.id
+    return {
+        "title": session.title,
+        "create_time": _seconds(session.started_at),
+        "update_time": mapping(nodes[latest]["message"]).get("create_time"),
+        "mapping": nodes,
+        "current_node": latest,
+        "conversation_id": session.id,
+        "id": session.id,
+    }
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return time.timestamp() if time is not None else None

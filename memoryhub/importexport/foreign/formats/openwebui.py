@@ -142,3 +142,35 @@ def without_details(text: str) -> tuple[str, list[str]]:
         reasons.append(THOUGHTS if match[1] == "reasoning" else TOOLS)
         position = end + len(_DETAILS_END)
     return "".join([*kept, text[position:]]).strip() if reasons else text, reasons
+
+
+def chat_of(session: ImportedSession) -> dict[str, Any]:
+    """Return a session as Open WebUI exports a chat; `read_element` is its inverse, up to fractions of a second."""
+    messages: dict[str, dict[str, Any]] = {}
+    latest: str | None = None
+    for message in session.messages:
+        links: dict[str, Any] = {"id": message.id, "parentId": latest, "childrenIds": []}
+        spoken = {"role": message.role, "content": message.text, "timestamp": _seconds(message.created_at)}
+        messages[message.id] = {**links, **spoken, "models": []}
+        if latest is not None:
+            messages[latest]["childrenIds"].append(message.id)
+        latest = message.id
+    history = {"messages": messages, "currentId": latest}
+    chat = {"id": session.id, "title": session.title, "models": [], "params": {}, "files": [], "history": history}
+    return {
+        "id": session.id,
+        "user_id": session.user_id,
+        "title": session.title,
+        "chat": {**chat, "messages": [], "tags": [], "timestamp": 1000 * _seconds(session.started_at)},
+        "updated_at": messages[latest]["timestamp"] if latest is not None else _seconds(session.started_at),
+        "created_at": _seconds(session.started_at),
+        "share_id": None,
+        "archived": False,
+        "pinned": False,
+        "meta": {},
+        "folder_id": None,
+    }
+
+
+def _seconds(time: datetime | None) -> int:
+    return int(time.timestamp()) if time is not None else 0
