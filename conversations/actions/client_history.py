@@ -184,9 +184,8 @@ def _session_of(
 
     None where nothing tells it from another conversation that begins alike.
     """
-    named = uuid5(actor.pk, f"session:{name}") if name else None
     own = Session.objects.filter(actor=actor)
-    ids = _parse_id(name or "")
+    named, *ids = ids_of_name(actor, name) if name else [None]
     if named and (found := own.filter(Session.has_id([named, *ids])).first()):
         return found.pk
     named = ids[0] if ids else named  # of a session that its client opens, such as an adapter after the first answer
@@ -197,6 +196,11 @@ def _session_of(
     # Calls with the same examples before different questions are different conversations.
     told = [*history] if store == Store.ALL else [*history, asked]
     return uuid5(actor.pk, "told:" + "".join(map(_fingerprint, told)))
+
+
+def ids_of_name(actor: Actor, name: str) -> list[UUID]:
+    """Return the ids that the session of a client's name may have; the first is that of a new one."""
+    return [uuid5(actor.pk, f"session:{name}"), *_parse_id(name)]
 
 
 def _parse_id(name: str) -> list[UUID]:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
+from conversations.actions.client_history import ids_of_name
 from conversations.actions.deleted import deleted_ids
 from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
 from conversations.actions.receipts import forget_sources
@@ -31,6 +32,7 @@ from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import TrustPolicy
 
 SESSION_KIND: Final = "session"
+LIVE_TEXT: Final = "the conversation was stored here while it was held; it is kept as it is."
 
 
 @dataclass
@@ -44,7 +46,15 @@ class _Conversation:
 
 def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write sessions and messages that are not stored yet; new messages of a known session are appended."""
-    actor = context.actor("")
+    by_user: dict[str, list[LocatedRecord]] = {}
+    for located in records:
+        if isinstance(session := located.record, ImportedSession):
+            by_user.setdefault(session.user_id, []).append(located)
+    for user_id, sessions in by_user.items():
+        _write_sessions(context.actor(user_id), sessions, context)
+
+
+def _write_sessions(actor: Actor, records: Sequence[LocatedRecord], context: ImportContext) -> None:
     lock_actor(actor.pk)
     conversations: dict[UUID, _Conversation] = {}
     for located in records:
@@ -55,6 +65,7 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)
     _leave_out_deleted(actor, conversations, context)
+    _leave_out_live(actor, conversations, context)
     new_keys = conversations.keys() - _extend_known(actor, conversations, context)
     try:
         with transaction.atomic():
@@ -76,6 +87,15 @@ def _leave_out_deleted(actor: Actor, conversations: dict[UUID, _Conversation], c
         if not kept:
             context.add_known(conversation.located)
             del conversations[key]
+
+
+def _leave_out_live(actor: Actor, conversations: dict[UUID, _Conversation], context: ImportContext) -> None:
+    """Take out what was stored while a chat program held it: the program names a chat as its export does."""
+    names = {id: key for key, each in conversations.items() for id in ids_of_name(actor, each.session.id)}
+    for row in Session.objects.filter(Session.has_id(names), actor_id=actor.pk):
+        conversation = conversations.pop(names[row.public_id if row.public_id in names else row.pk])
+        context.add_known(conversation.located, LIVE_TEXT)
+        context.report.known[MESSAGES] += len(conversation.messages)
 
 
 def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:

@@ -17,7 +17,8 @@ from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
-from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.formats import FORMATS, format_labels
+from memoryhub.importexport.foreign.formats.table import parse_columns
 from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
@@ -65,9 +66,16 @@ class UploadForm(forms.Form):
         max_length=MAX_USER_ID,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
+        help_text=_("Empty: the agent itself, or the users that the file names (mem0, Open WebUI)."),
     )
     format = forms.ChoiceField(label=_("format"), choices=FORMAT_NAMES, required=False, widget=UnfoldAdminSelectWidget)
+    columns = forms.CharField(
+        label=_("columns"),
+        max_length=1_000,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Only for CSV or JSON Lines whose columns are not recognised: content=text, created_at=date."),
+    )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     file = forms.FileField(
         label=_("file"),
@@ -75,6 +83,12 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"class": "hub-input"}),
         help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
     )
+
+    def clean_columns(self) -> dict[str, str]:
+        try:
+            return parse_columns(self.cleaned_data["columns"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
@@ -111,7 +125,8 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         }
         for row in rows
     ]
-    return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), form=form, listed=listed)
+    shown = {"form": form, "listed": listed, "labels": format_labels()}
+    return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), **shown)
 
 
 def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
@@ -119,7 +134,13 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
     row = new_import(
-        actor=actor, format=values["format"], file_name=name, names_users=not values["user_id"], by=by, now=now
+        actor=actor,
+        format=values["format"],
+        columns=values["columns"],
+        file_name=name,
+        names_users=not values["user_id"],
+        by=by,
+        now=now,
     )
     if file:
         row = _append(row, file, by)
@@ -177,6 +198,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         ] if report else [],
         format_name=FORMATS[row.format].label if row.format in FORMATS else "",
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
+        dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,

@@ -16,6 +16,7 @@ from memoryhub.api.usage import ProgressOut
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
 from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.uploads import (
@@ -38,6 +39,17 @@ class ImportIn(StrictSerializer):
     user_id = UserIdField()
     file_name = TextField(max_length=255, help_text="As it was downloaded; its ending counts.")
     format = OneOf(choices=[(name, name) for name in FORMATS], required=False, help_text="Recognised if left out.")
+    columns = StringField(
+        max_length=1_000,
+        required=False,
+        help_text=f"Columns of a CSV or JSON Lines file: `content=text,created_at=date`. {MEANINGS}",
+    )
+
+    def validate_columns(self, value: str) -> dict[str, str]:
+        try:
+            return parse_columns(value)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
 
 
 MAX_CHUNK_LENGTH: Final = 1_000_000_000
@@ -58,7 +70,10 @@ class ChunkIn(StrictSerializer):
 
 
 class ImportOut(serializers.ModelSerializer):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+    `report.dropped` has by reason the count and examples of what is left out by design.
+    """
 
     agent_id = serializers.CharField(source="actor.agent_id")
     user_id = serializers.CharField(source="actor.user_id")
@@ -109,6 +124,7 @@ class Imports(ApiView):
             actor=self.writing(values),
             format=values.get("format", ""),
             file_name=values["file_name"],
+            columns=values.get("columns", {}),
             names_users=names_users,
             by=self.principal,
             now=self.now,

@@ -22,7 +22,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats.markdown import MANIFEST, Line, render_note, tag_in_line
-from memoryhub.importexport.foreign.imports import CannotImport, ImportContext
+from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
 from memoryhub.importexport.foreign.records import MEMORIES, ImportedMemory, LocatedRecord
 from memoryhub.importexport.native.exporter import Selection, read_rows, snapshot
@@ -68,15 +68,12 @@ EDIT_REASON: Final = "Edited in a Markdown file."
 def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write memories with texts that are not stored yet, and apply the edits of those that were exported from here.
 
-    Existing memories are not reinforced. Raises CannotImport where several users would be merged into one.
+    Existing memories are not reinforced. Raises CannotImport as `ImportContext.actor`.
     """
     by_user: dict[str, list[tuple[LocatedRecord, ImportedMemory]]] = {}
     for located in records:
         if isinstance(memory := located.record, ImportedMemory):
-            context.users.add(memory.user_id)
             by_user.setdefault(memory.user_id, []).append((located, memory))
-    if context.names.user_id is not None and len(context.users - {""}) > 1:
-        raise CannotImport("The file holds memories of several users; without --user each gets their own.")
     for user_id, memories in by_user.items():
         actor = context.actor(user_id)
         _write_new(actor, _apply_edits(actor, memories, context), context)
@@ -178,7 +175,7 @@ def _new_memory(memory: ImportedMemory, context: ImportContext) -> NewMemory:
         valid_from=memory.since,
         pinned=memory.pinned,
         metadata=metadata,
-        needs_approval=memory.is_generated,
+        needs_approval=memory.needs_review,
     )
 
 

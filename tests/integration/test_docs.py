@@ -153,7 +153,7 @@ SOURCES = re.compile(r"(?!docs/).*\.(?:py|sql|conf|html|m?js|ts|toml|ya?ml|jsonl
 AFFIXES = re.compile(r"^(?:view|add|change|delete)_|_(?:total|bucket)$")
 OF_OTHERS = {
     "actions_detail", "create_permissions", "pg_snapshot_xmin", "pg_trgm", "preload_app",  # rejected options
-    "api_base", "set_default_openai_client", "librechat.yaml", "claude_desktop_config.json",  # settings of other programs
+    "api_base", "set_default_openai_client", "claude_desktop_config.json",  # settings of other programs
     "bpe_ranks", "semantic_memory_limt",  # a field of a vendor's file, a misspelling
 }  # fmt: skip
 """Identifiers of the documentation that no code has, by intention."""

@@ -12,7 +12,7 @@ from conversations.domain.prompt import _attributed
 from memoryhub.admin import diff, policy_form
 from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream
-from memoryhub.importexport.foreign.formats import coding_agents, markdown
+from memoryhub.importexport.foreign.formats import coding_agents, gemini, markdown, openwebui
 from memoryhub.llm import tokens
 from memoryhub.look_alikes import looks
 from memoryhub.privacy.screening import screen
@@ -43,6 +43,8 @@ KNOWN_LOCAL = {
 }  # fmt: skip
 
 READERS: dict[str, Callable[[str], object]] = {
+    "folded answers": openwebui.without_details,
+    "HTML": gemini.html_text,
     "analyse": analyse,
     "fold": fold,
     "message query": lambda text: QueryText.of_message(text, [("user", text)]),

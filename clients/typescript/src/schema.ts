@@ -2221,15 +2221,22 @@ export interface components {
          */
         ImpactTypeEnum: "user_positive" | "task_success" | "prevented_error";
         /**
-         * @description * `chatgpt` - chatgpt
+         * @description * `deepseek` - deepseek
+         *     * `chatgpt` - chatgpt
          *     * `claude` - claude
+         *     * `openwebui` - openwebui
+         *     * `librechat` - librechat
+         *     * `gemini` - gemini
+         *     * `grok` - grok
+         *     * `mistral` - mistral
          *     * `coding-agents` - coding-agents
          *     * `markdown` - markdown
          *     * `letta` - letta
          *     * `mem0` - mem0
+         *     * `table` - table
          * @enum {string}
          */
-        ImportInFormatEnum: "chatgpt" | "claude" | "coding-agents" | "markdown" | "letta" | "mem0";
+        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2239,14 +2246,23 @@ export interface components {
             /**
              * @description Recognised if left out.
              *
+             *     * `deepseek` - deepseek
              *     * `chatgpt` - chatgpt
              *     * `claude` - claude
+             *     * `openwebui` - openwebui
+             *     * `librechat` - librechat
+             *     * `gemini` - gemini
+             *     * `grok` - grok
+             *     * `mistral` - mistral
              *     * `coding-agents` - coding-agents
              *     * `markdown` - markdown
              *     * `letta` - letta
              *     * `mem0` - mem0
+             *     * `table` - table
              */
             format?: components["schemas"]["ImportInFormatEnum"];
+            /** @description Columns of a CSV or JSON Lines file: `content=text,created_at=date`. Meanings: content, role, session, title, created_at, user_id, id, kind, tags. */
+            columns?: string;
         };
         /** @description The step to take: preview, run or undo. */
         ImportOrderInRequest: {
@@ -2259,7 +2275,11 @@ export interface components {
          * @enum {string}
          */
         ImportOrderInVerbEnum: "preview" | "run" | "undo";
-        /** @description An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused. */
+        /**
+         * @description An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+         *
+         *     `report.dropped` has by reason the count and examples of what is left out by design.
+         */
         ImportOut: {
             /** Format: uuid */
             readonly id: string;

@@ -6,6 +6,7 @@ Zip members are never written under their names, so path traversal is impossible
 declared sizes; a member larger than declared raises an error of `zipfile`.
 """
 
+import codecs
 import io
 import stat
 import zipfile
@@ -14,11 +15,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
-from memoryhub.importexport.foreign.records import LocatedRecord, Record, Refusal, UnreadableElement
-from memoryhub.importexport.native.jsonl import BrokenFile
+from memoryhub.importexport.foreign.records import (
+    OTHER_PARTS,
+    LocatedRecord,
+    Omission,
+    Record,
+    Refusal,
+    UnreadableElement,
+    mapping,
+)
+from memoryhub.importexport.native.jsonl import BrokenFile, printable
 
 MAX_MEMBERS: Final = 200_000
 MAX_UNPACKED_BYTES: Final = 64 * 2**30
@@ -28,15 +38,25 @@ MAX_COMPRESSION_RATIO: Final = 100
 RATIO_CHECKED_FROM: Final = 64 * 2**20
 """Unpacked size below which the ratio is not checked."""
 
+UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Beginnings of files as PowerShell writes them, which are read as UTF-8."""
+
+SNIFFED_FILES: Final = 200
 SNIFFED_ELEMENTS: Final = 6
 """Elements of a file by which its format is recognised."""
 
 
 class Archive:
-    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name."""
+    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name.
+
+    `opened` holds the names of the files that were read; `columns` those of a table that a person named, by meaning.
+    """
+
+    columns: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, names: Sequence[str], total: int, title: str) -> None:
         self.names, self.total, self.title, self.done = sorted(names), total, title, 0
+        self.opened: set[str] = set()
 
     @property
     def is_many(self) -> bool:
@@ -52,13 +72,18 @@ class Archive:
     @contextmanager
     def open(self, name: str, *, counts: bool = True) -> Iterator[BinaryIO]:
         """Open a file. Raises BrokenFile where it is damaged."""
+        if counts:
+            self.opened.add(name)
         try:
             with self._open(name) as file:
-                yield _CountingFile(file, self) if counts else file  # type: ignore[misc]
+                begin = file.read(2)
+                file.seek(0)
+                source: Any = _CountingFile(file, self) if counts else file
+                yield codecs.EncodedFile(source, "utf-8", "utf-16", "replace") if begin in UTF_16 else source
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "encrypted" not in str(error):
                 raise
-            raise BrokenFile(f"{printable_name(name)}: the archive is damaged or encrypted here.") from error
+            raise BrokenFile(f"{printable(name[-80:])}: the archive is damaged or encrypted here.") from error
 
     def text(self, name: str, *, max_bytes: int) -> str:
         """Return a file's content. Raises UnreadableElement if it exceeds `max_bytes` or is not UTF-8."""
@@ -128,7 +153,7 @@ class Zip(Archive):
         if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
             raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb.")
         if unsafe := next((member.filename for member in members if not _is_inside(member.filename)), None):
-            raise BrokenFile(f"{printable_name(unsafe)}: a name in the archive leads out of it.")
+            raise BrokenFile(f"{printable(unsafe[-80:])}: a name in the archive leads out of it.")
         super().__init__([member.filename for member in members], total, PurePosixPath(name).stem)
 
     def _open(self, name: str) -> BinaryIO:
@@ -140,21 +165,17 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and ":" not in (path.parts or ("",))[0]
 
 
-def printable_name(name: str) -> str:
-    """Return a name for messages: shortened, with control characters escaped."""
-    return ascii(name[-80:])
-
-
 def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
     """Yield the first readable elements of some files, without counting them as read."""
-    for name in names:
+    for name in islice(names, SNIFFED_FILES):
         with archive.open(name, counts=False) as file:
-            for element in islice(_elements(name, file), SNIFFED_ELEMENTS):
-                if not element.problem:
+            for element in islice(elements_of(name, file), SNIFFED_ELEMENTS):
+                if not element.problem and not element.is_rest:
                     yield element.value
 
 
-def _elements(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+def elements_of(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+    """Yield the elements of a file: lines for `.jsonl`."""
     return (lines if name.lower().endswith(".jsonl") else elements)(file, max_bytes=max_bytes)
 
 
@@ -165,25 +186,45 @@ def records_of(
     *,
     record_name: str,
     max_bytes: int = MAX_ELEMENT_BYTES,
+    read_rest: Callable[[Any], Iterable[Record]] | None = None,
 ) -> Iterator[LocatedRecord]:
-    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone."""
+    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone.
+
+    `read_rest` reads what a file holds besides its list; without it that is counted.
+    """
     for name in names:
         with archive.open(name) as file:
-            for element in _elements(name, file, max_bytes):
+            for element in elements_of(name, file, max_bytes):
+                reader = (read_rest or _count_rest) if element.is_rest else read
                 try:
                     if element.problem:
                         raise UnreadableElement(element.problem)
-                    for record in read(element.value):
+                    for record in reader(element.value):
                         yield LocatedRecord(record, element.entry, element.line, name)
                 except UnreadableElement as error:
                     yield LocatedRecord(Refusal(record_name, str(error)), element.entry, element.line, name)
 
 
-def open_archive(path: Path, *, name: str = "") -> Archive:
+def _count_rest(rest: Any) -> Iterator[Record]:
+    if count := sum(len(part) for part in mapping(rest).values() if isinstance(part, list | dict)):
+        yield Omission(OTHER_PARTS, count)
+
+
+def json_files(archive: Archive) -> list[str]:
+    """Return the files that may hold JSON: a single one under any name."""
+    return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
+
+
+def open_archive(path: Path, *, name: str = "", columns: Mapping[str, str] | None = None) -> Archive:
     """Open a file, zip or folder; `name` is the owner's file name. Raises BrokenFile, OSError."""
+    archive = _open_archive(path, name or path.name)
+    archive.columns = columns or {}
+    return archive
+
+
+def _open_archive(path: Path, name: str) -> Archive:
     if path.is_dir():
         return Files({file.relative_to(path).as_posix(): file for file in _files(path)}, path.resolve().name)
     with path.open("rb") as file:
         is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
-    name = name or path.name
     return Zip(path, name) if is_zip else Files({name: path}, PurePosixPath(name).stem)

@@ -4,9 +4,10 @@ The command, the API and the admin call these actions. A batch is atomic. Existi
 system's ids, or by their texts: an interrupted run continues when it is started again, and a second run adds nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, islice
 from operator import attrgetter
@@ -23,9 +24,16 @@ from memoryhub.errors import DomainError, _
 from memoryhub.importexport.foreign.archives import Archive
 from memoryhub.importexport.foreign.formats import FORMATS, format_of
 from memoryhub.importexport.foreign.models import Import, ImportedRow
-from memoryhub.importexport.foreign.records import RECORD_NAMES, LocatedRecord, Refusal
+from memoryhub.importexport.foreign.records import (
+    RECORD_NAMES,
+    UNUSED_FILES,
+    ImportedDocument,
+    LocatedRecord,
+    Omission,
+    Refusal,
+)
 from memoryhub.importexport.native.importer import TargetNames
-from memoryhub.importexport.native.jsonl import BrokenFile, Report
+from memoryhub.importexport.native.jsonl import MAX_EXAMPLES, BrokenFile, Note, Report, printable
 from memoryhub.tenancy.models import Actor
 
 BATCH_WEIGHT: Final = 1_000
@@ -66,7 +74,13 @@ class ImportContext:
         return f"import:{self.format}"
 
     def actor(self, user_id: str) -> Actor:
-        """Return the actor of one of the file's users, under the target's names."""
+        """Return the actor of one of the file's users, under the target's names.
+
+        Raises CannotImport where several users would be merged into one.
+        """
+        self.users.add(user_id)
+        if self.names.user_id is not None and len(self.users - {""}) > 1:
+            raise CannotImport(_("The file is of several users; without --user each gets their own."))
         agent_id, user_id = self.names.of("", user_id)
         if user_id not in self.actors:
             self.actors[user_id] = actor_for_writing(self.by, agent_id, user_id, now=self.now)
@@ -100,6 +114,10 @@ class ImportContext:
         self._locate(located)
         self.report.add_known(located.line, RECORD_NAMES[type(located.record)], reason)
 
+    def drop(self, located: LocatedRecord, omission: Omission) -> None:
+        self._locate(located)
+        self.report.drop(located.line, omission.reason, omission.count, omission.where)
+
     def _locate(self, located: LocatedRecord) -> None:
         self.report.entry, self.report.file = located.entry, located.file
 
@@ -128,12 +146,23 @@ def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     """Return an archive's format. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
     format = format or format_of(archive)
     if not format:
-        raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMATS)}.")
+        raise BrokenFile(f"The format of this file is not recognised. {_hint(archive)}")
     if names.agent_id is None:
         raise CannotImport(_("The file names no agent: give --agent."))
     if names.user_id is None and not FORMATS[format].names_users:
         raise CannotImport(_("The file names no owner: give --agent and --user."))
     return format
+
+
+def _hint(archive: Archive) -> str:
+    """Return what an archive of an unknown format holds, and what to do about it."""
+    shown = ", ".join(printable(name[-80:]) for name in archive.names[:MAX_EXAMPLES])
+    held = f"It holds {len(archive.names)} files, such as {shown}. " if archive.is_many else ""
+    if archive.ending(".zip"):
+        return f"{held}Unpack the archives in it first."
+    if archive.ending("activity.html"):
+        return f"{held}Choose JSON in Google Takeout."
+    return f"{held}Name it, one of {', '.join(FORMATS)}."
 
 
 def import_records(archive: Archive, *, context: ImportContext, step: Step, skip: int = 0) -> None:
@@ -146,9 +175,12 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
     batch: list[LocatedRecord] = []
     weight = size = number = 0
     # The reader is not bound to a name, so that its file is closed as soon as a step raises.
-    for number, located in enumerate(islice(FORMATS[context.format].read(archive, context.now), skip, None), skip + 1):
+    for number, located in enumerate(islice(_read(archive, context), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             context.refuse(located, located.record.reason, located.record.record_name)
+            continue
+        if isinstance(located.record, Omission):
+            context.drop(located, located.record)
             continue
         batch.append(located)
         weight, size = weight + located.record.weight, size + located.record.size
@@ -156,6 +188,30 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
             _write(batch, context, step(number))
             batch, weight, size = [], 0, 0
     _write(batch, context, step(max(number, skip)))
+
+
+def _read(archive: Archive, context: ImportContext) -> Iterator[LocatedRecord]:
+    """Yield an archive's records, then what names the files that the format has not opened."""
+    yield from _with_distinct_names(FORMATS[context.format].read(archive, context.now))
+    unused = [name for name in archive.names if name not in archive.opened]
+    for name in unused[:MAX_EXAMPLES]:
+        yield LocatedRecord(Omission(UNUSED_FILES), file=name)
+    if others := len(unused[MAX_EXAMPLES:]):
+        yield LocatedRecord(Omission(UNUSED_FILES, others))
+
+
+def _with_distinct_names(records: Iterable[LocatedRecord]) -> Iterator[LocatedRecord]:
+    """Yield the records, with a number for each further text under the same name of a document."""
+    texts: dict[tuple[str, str], list[int]] = {}
+    for located in records:
+        document = located.record
+        if isinstance(document, ImportedDocument) and not document.base:
+            known, text = texts.setdefault((document.project, document.name), []), hash(document.text)
+            if text not in known:
+                known.append(text)
+            if number := known.index(text):
+                located = replace(located, record=replace(document, name=f"{document.name} {number + 1}"))
+        yield located
 
 
 def _write(batch: Sequence[LocatedRecord], context: ImportContext, step: AbstractContextManager[None]) -> None:
@@ -197,9 +253,25 @@ def store_report(row: Import, context: ImportContext) -> None:
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """Return a report as it is stored: counts, reasons, and the first notes."""
+    """Return a report as it is stored: counts, reasons, what is left out, and the first notes."""
     counts = {name: dict(getattr(report, name)) for name in ("made", "known", "refused", "reasons")}
-    return {**counts, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
+    dropped = {
+        reason: {"count": count, "examples": report.examples.get(reason, [])}
+        for reason, count in report.dropped.most_common()
+    }
+    return {**counts, "dropped": dropped, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
+
+
+def stored_report(values: Mapping[str, Any]) -> Report:
+    """Return a report from its stored values."""
+    counts: dict[str, Any] = {name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")}
+    dropped = values.get("dropped", {})
+    return Report(
+        **counts,
+        notes=[Note(**note) for note in values.get("notes", [])],
+        dropped=Counter({reason: each["count"] for reason, each in dropped.items()}),
+        examples={reason: each["examples"] for reason, each in dropped.items()},
+    )
 
 
 def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tuple[int, int]:

@@ -35,13 +35,15 @@ _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 class Element:
     """One element, or the problem with it; `line` is where it begins, 0 if unknown.
 
-    `entry` is its position in a list, which may be one line; 0 for JSON Lines.
+    `entry` is its position in a list, which may be one line; 0 for JSON Lines. With `is_rest` it is what a file holds
+    besides the list inside its object.
     """
 
     line: int
     value: Any = field(default=None, repr=False)
     problem: str = ""
     entry: int = 0
+    is_rest: bool = False
 
 
 def elements(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
@@ -54,16 +56,30 @@ def elements(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[
         start = start[wrapper.end() :]
     pieces = _parse_pieces(splitter, chain([start], iter(lambda: file.read(CHUNK_BYTES), b"")))
     first, second = next(pieces, None), next(pieces, None)
-    if first is None:
+    value = first.value if first is not None and second is None and isinstance(first.value, dict) else {}
+    name = next((name for name in WRAPPERS if isinstance(value.get(name), list)), "")
+    if name and wrapper is None:
+        for entry, inner in enumerate(value.pop(name), 1):
+            yield Element(0, inner, entry=entry)
+        yield Element(0, value, is_rest=True)
         return
-    value = first.value if second is None and isinstance(first.value, dict) else {}
-    wrapped = next((value[name] for name in WRAPPERS if isinstance(value.get(name), list)), None)
-    if wrapped is None:
-        yield first
-        yield from chain([second] if second is not None else [], pieces)
-        return
-    for entry, inner in enumerate(wrapped, 1):
-        yield Element(0, inner, entry=entry)
+    yield from (each for each in (first, second) if each is not None)
+    yield from pieces
+    if wrapper is not None and splitter.is_done:
+        yield _rest(bytes(splitter.buffer), file, splitter.line, max_bytes)
+
+
+def _rest(begin: bytes, file: BinaryIO, line: int, max_bytes: int) -> Element:
+    """Return what follows the list inside one object."""
+    content = (begin + file.read(max(0, max_bytes + 1 - len(begin)))).lstrip()
+    if len(content) > max_bytes:
+        return Element(line, problem=f"what follows the list is longer than {max_bytes} bytes.")
+    if not content:
+        return Element(line, problem="the file ends after the list.")
+    try:
+        return Element(line, load_json(b"{" + content.removeprefix(b","), is_stored=False), is_rest=True)
+    except UnusableJSON as error:
+        return Element(line, problem=str(error))
 
 
 def lines(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
@@ -105,6 +121,8 @@ class _Splitter:
         self.line = self.start_line = 1
         self.is_array: bool | None = None
         self.in_text = self.too_long = False
+        self.is_done = False
+        """Whether the wrapped list has ended; the buffer holds what follows it."""
         self.buffer = bytearray()
         """What follows the latest piece, as far as it was read."""
 
@@ -156,7 +174,9 @@ class _Splitter:
             self.depth = max(0, self.depth - 1)
             if self.depth == 0:
                 yield from self._emit_piece(begin if self.is_array else begin + 1)
-                return -1 if self.is_wrapped else self._drop(begin + 1)
+                self._drop(begin + 1)
+                self.is_done = self.is_wrapped
+                return -self.is_done
         elif self.depth == 1 and self.is_array:
             yield from self._emit_piece(begin)
             return self._drop(begin + 1)

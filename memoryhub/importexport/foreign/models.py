@@ -19,6 +19,7 @@ class Import(ActorRow):
     """
 
     format = models.CharField(max_length=20)
+    columns = models.JSONField(default=dict, blank=True, help_text="Columns of a table by their meaning.")
     names_users = models.BooleanField(default=False, help_text="The file says whose each memory is.")
     file_name = models.CharField(max_length=255, blank=True)
     size = models.PositiveBigIntegerField(default=0)

@@ -1,13 +1,16 @@
 """Records that every foreign format is read into, and that apps write. Pure.
 
-A format yields sessions, memories and documents, and a `Refusal` for what it cannot read; the writer knows no format,
-and formats know no table.
+A format yields sessions, memories and documents, a `Refusal` for what it cannot read, and an `Omission` for what it
+leaves out by design; the writer knows no format, and formats know no table.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from memoryhub.look_alikes import is_blank
@@ -31,12 +34,37 @@ class UnreadableElement(ValueError):
     """An element that cannot be imported; the message gives the reason, without the element's text."""
 
 
+class LeftOut(Exception):
+    """An element that is not imported by design; the message is one of the reasons below."""
+
+
+TOOLS: Final = "calls of tools, and their results."
+THOUGHTS: Final = "thoughts of the model."
+HIDDEN: Final = "instructions and other texts that the program hides from the conversation."
+FILES: Final = "files, images and sound of messages."
+NO_TEXT: Final = "messages without a text."
+NO_OBJECTS: Final = "messages that are no objects."
+FAILED: Final = "answers that failed with an error."
+BRANCHES: Final = "messages on other branches: before an edit, or before an answer was regenerated."
+UNREADABLE_TIMES: Final = "times that are none; the time before is taken."
+BROKEN_LINKS: Final = "links to messages that are missing or go round in a circle; these are joined by their times."
+NO_MESSAGES: Final = "conversations without a message."
+OTHER_PARTS: Final = "other parts of the file, such as settings, projects and relations."
+UNUSED_FILES: Final = "files that this format does not use."
+
+CUSTOM_INSTRUCTIONS: Final = "custom instructions"
+SAVED_MEMORY: Final = "saved memory"
+"""Origins of memories that another system kept, in their metadata."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
     role: Role
     text: str = field(repr=False)
     id: str
     created_at: datetime | None = None
+    left_out: Sequence[str] = ()
+    """Reasons for the parts of the message that are not imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +75,7 @@ class ImportedSession:
     title: str = field(default="", repr=False)
     started_at: datetime | None = None
     messages: Sequence[ImportedMessage] = field(default=(), repr=False)
+    user_id: str = field(default="", repr=False)
 
     @property
     def weight(self) -> int:
@@ -59,7 +88,7 @@ class ImportedSession:
 
 @dataclass(frozen=True, slots=True)
 class ImportedMemory:
-    """A memory; with `is_generated` a model worded it, and it waits for review. `user_id` is "" where none is named.
+    """A memory; with `needs_review` it is pending. `user_id` is "" where none is named.
 
     `id` and `version` are set for a memory that was exported from here and may have been edited since.
     """
@@ -70,7 +99,7 @@ class ImportedMemory:
     since: datetime | None = None
     user_id: str = field(default="", repr=False)
     pinned: bool = False
-    is_generated: bool = False
+    needs_review: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     id: str = ""
     version: int = 0
@@ -107,7 +136,16 @@ class Refusal:
     reason: str
 
 
-Record: TypeAlias = ImportedSession | ImportedMemory | ImportedDocument | Refusal
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Elements that are left out by design; `where` is the other system's id of their conversation."""
+
+    reason: str
+    count: int = 1
+    where: str = ""
+
+
+Record: TypeAlias = ImportedSession | ImportedMemory | ImportedDocument | Refusal | Omission
 SESSIONS, MESSAGES, MEMORIES, DOCUMENTS = "sessions", "messages", "memories", "documents"
 RECORD_NAMES: Final[Mapping[type[Any], str]] = {
     ImportedSession: SESSIONS,
@@ -126,19 +164,46 @@ class LocatedRecord:
     file: str = field(default="", repr=False)
 
 
+YEARS: Final = range(1970, 2200)
+UNREADABLE_TIME: Final = datetime.min
+"""Marks a time that cannot be read; `session_records` counts and removes it."""
+
+UNITS: Final = (1, 1e3, 1e6, 1e9)
+LATEST_SECONDS: Final = 1e11
+
+
 def parse_time(value: Any) -> datetime | None:
-    """Parse an ISO 8601 time or seconds since 1970; None where there is none. Raises UnreadableElement."""
+    """Parse an ISO 8601 time, or seconds since 1970 or a fraction of them; None where there is none.
+
+    Raises UnreadableElement, also for a year outside YEARS, which no database column is sure to hold.
+    """
     if value is None or value == "":
         return None
-    try:
+    parsed = None
+    with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
-            return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value, UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    raise UnreadableElement("a time in it is none.")
+            parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            unit = next((unit for unit in UNITS if value < LATEST_SECONDS * unit), 1)
+            parsed = datetime.fromtimestamp(value / unit, UTC)
+    if parsed is None or parsed.year not in YEARS:
+        raise UnreadableElement("a time in it is none.")
+    return parsed
+
+
+def lenient_time(value: Any) -> datetime | None:
+    """Parse a time of a message or session, whose text counts more: UNREADABLE_TIME for what is none."""
+    try:
+        return parse_time(value)
+    except UnreadableElement:
+        return UNREADABLE_TIME
+
+
+def sort_time(value: Any) -> float:
+    """Return a time as seconds, 0 for none, by which `visible_branch` orders messages."""
+    time = lenient_time(value)
+    return 0.0 if time is None or time is UNREADABLE_TIME else time.timestamp()
 
 
 def checked_text(text: str, max_length: int) -> str:
@@ -155,6 +220,15 @@ def checked_id(value: Any, name: str) -> str:
     """Return an id of the other system. Raises UnreadableElement."""
     if not isinstance(value, str) or not value or len(value) > MAX_ID_LENGTH or text_problem(value):
         raise UnreadableElement(f"it has no usable `{name}`.")
+    return value
+
+
+def checked_user(value: Any) -> str:
+    """Return a user's id, "" for none. Raises UnreadableElement."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MAX_ID_LENGTH or text_problem(value):
+        raise UnreadableElement("its `user_id` cannot be used.")
     return value
 
 
@@ -183,6 +257,43 @@ def block_texts(blocks: Any) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
+_BLOCK_REASONS: Final = {
+    **dict.fromkeys(("thinking", "redacted_thinking", "think", "reasoning", "thoughts"), THOUGHTS),
+    **dict.fromkeys(("tool_use", "tool_result", "tool_call", "server_tool_use", "web_search_tool_result"), TOOLS),
+    **dict.fromkeys(("image", "image_url", "image_file", "document", "file", "audio", "video"), FILES),
+}
+
+
+def left_out_blocks(blocks: Any) -> list[str]:
+    """Return a reason for each block that `block_texts` leaves out."""
+    return [reason for block in objects(blocks) if (reason := _BLOCK_REASONS.get(str(block.get("type")))) is not None]
+
+
+def new_message(
+    role: Role, text: str, *, id: Any, created_at: Any, left_out: Sequence[str] = (), id_name: str = "id"
+) -> ImportedMessage:
+    """Return a message. Raises LeftOut where nothing but other parts were in it, UnreadableElement."""
+    if not text.strip():
+        raise LeftOut(left_out[0] if left_out else NO_TEXT)
+    text, created_at = checked_text(text, MAX_MESSAGE_LENGTH), lenient_time(created_at)
+    return ImportedMessage(role, text, checked_id(id, id_name), created_at, left_out)
+
+
+def memories_once(read: Callable[[Any], Iterable[Record]]) -> Callable[[Any], Iterator[Record]]:
+    """Return a reader that yields each memory once: conversations repeat instructions, and some all memories."""
+    seen: set[str] = set()
+
+    def read_once(value: Any) -> Iterator[Record]:
+        for record in read(value):
+            if not isinstance(record, ImportedMemory):
+                yield record
+            elif record.text not in seen:
+                seen.add(record.text)
+                yield record
+
+    return read_once
+
+
 MAX_PART_MESSAGES: Final = 500
 """Maximum number of messages in a part of a session."""
 
@@ -192,30 +303,43 @@ def session_records(
     messages: Iterable[Raw],
     read: Callable[[Raw], ImportedMessage | None],
     *,
-    undated_at: datetime | None = None,
+    left_out: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Record]:
     """Yield a session with its messages parsed by `read`, and a refusal for each that raises UnreadableElement.
 
-    A long session is yielded in consecutive parts, which the writer joins.
+    What raises LeftOut is counted, with `left_out`; None is what became another record. A message without a time has
+    that of the message before, the first that of the session. A long session is yielded in consecutive parts, which
+    the writer joins.
     """
     parsed: list[ImportedMessage] = []
     refused: list[Refusal] = []
+    omitted = Counter(left_out)
     for raw in messages:
         try:
             if (message := read(raw)) is not None:
                 parsed.append(message)
+                omitted.update(message.left_out)
+        except LeftOut as reason:
+            omitted[str(reason)] += 1
         except UnreadableElement as error:
             refused.append(Refusal(MESSAGES, str(error)))
-    parsed = fill_times(parsed, undated_at)
-    for start in range(0, max(1, len(parsed)), MAX_PART_MESSAGES):
+    times = [session.started_at, *(message.created_at for message in parsed)]
+    omitted[UNREADABLE_TIMES] += sum(time is UNREADABLE_TIME for time in times)
+    if session.started_at is UNREADABLE_TIME:
+        session = replace(session, started_at=None)
+    parsed = fill_times(parsed, session.started_at)
+    for start in range(0, len(parsed), MAX_PART_MESSAGES):
         yield replace(session, messages=parsed[start : start + MAX_PART_MESSAGES])
+    omitted[NO_MESSAGES] += not (parsed or refused)
     yield from refused
+    yield from (Omission(reason, count, session.id) for reason, count in omitted.items() if count)
 
 
 def fill_times(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:
     """Return the messages; those without a time get that of the message before."""
     result, latest = [], fallback
     for message in messages:
-        latest = message.created_at or latest
-        result.append(message if message.created_at else replace(message, created_at=latest))
+        known = message.created_at if message.created_at is not UNREADABLE_TIME else None
+        latest = known or latest
+        result.append(message if known else replace(message, created_at=latest))
     return result

@@ -1,7 +1,6 @@
 """Imports of uploaded files: chunks into the data folder, then jobs that preview, import and undo."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -30,11 +29,12 @@ from memoryhub.importexport.foreign.imports import (
     import_records,
     report_values,
     resolve_format,
+    stored_report,
     undo_rows,
 )
 from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.importexport.native.importer import TargetNames
-from memoryhub.importexport.native.jsonl import BrokenFile, Note, Report
+from memoryhub.importexport.native.jsonl import BrokenFile
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
@@ -46,7 +46,7 @@ MAX_UPLOAD_BYTES: Final = 8 * 2**30
 
 RETENTION: Final = timedelta(days=7)
 SECONDS_PER_BATCH: Final = 60.0
-SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
+SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md", ".csv", ".tsv")
 UNDO_REASON: Final = "Undo of an import."
 
 PREVIEW, RUN, UNDO = "preview", "run", "undo"
@@ -177,8 +177,6 @@ def _import(job: JobContext, row: Import) -> Any:
     dry_run, by = job.payload["verb"] == PREVIEW, job_principal(job)
     cursor = job.cursor or {"records": 0, "report": {}}
     names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
-    stored = cursor["report"]
-    counts: dict[str, Any] = {name: Counter(stored.get(name, {})) for name in ("made", "known", "refused", "reasons")}
     context = ImportContext(
         format=row.format,
         names=names,
@@ -186,11 +184,11 @@ def _import(job: JobContext, row: Import) -> Any:
         now=clock(),
         dry_run=dry_run,
         row=row,
-        report=Report(**counts, notes=[Note(**note) for note in stored.get("notes", [])]),
+        report=stored_report(cursor["report"]),
     )
     problem = ""
     try:
-        archive = open_archive(upload_path(row), name=row.file_name)
+        archive = open_archive(upload_path(row), name=row.file_name, columns=row.columns)
         context.format = resolve_format(archive, row.format, names)
         import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:

@@ -156,6 +156,9 @@ def _dump(value: Any) -> bytes:
 MAX_NOTES: Final = 1_000
 """Maximum number of notes; further ones are only counted."""
 
+MAX_EXAMPLES: Final = 3
+"""Examples of what is left out for one reason."""
+
 
 @dataclass(frozen=True)
 class Note:
@@ -168,21 +171,29 @@ class Note:
     file: str = ""
 
     def __str__(self) -> str:
+        return ": ".join(filter(None, (self.file, self.position.capitalize(), self.what, self.why)))
+
+    @property
+    def position(self) -> str:
         line = f"line {self.line}" if self.line else ""
         entry = f"entry {self.entry}" if self.entry else ""
-        position = ", ".join(filter(None, (entry, line))).capitalize()
-        return ": ".join(filter(None, (self.file, position, self.what, self.why)))
+        return ", ".join(filter(None, (entry, line)))
 
 
 @dataclass
 class Report:
-    """Counts of created, existing and refused rows by table, and a note per line that needs attention."""
+    """Counts of created, existing and refused rows by table, and a note per line that needs attention.
+
+    `dropped` counts by reason what is left out by design; `examples` are the places of the first ones.
+    """
 
     made: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
     entry: int = 0
     """Position of the current entry in a list; 0 in JSON Lines."""
     file: str = ""
@@ -200,5 +211,20 @@ class Report:
     def note(self, line: int, name: str, reason: str) -> None:
         self.reasons[reason] += 1
         if len(self.notes) < MAX_NOTES:
-            file = ascii(self.file[-80:])[1:-1] if self.names_files else ""
-            self.notes.append(Note(line, name, reason, self.entry, file))
+            self.notes.append(Note(line, name, reason, self.entry, self._printable_file()))
+
+    def drop(self, line: int, reason: str, count: int, where: str) -> None:
+        """Count elements that are left out; `where` is the other system's id of their conversation."""
+        self.dropped[reason] += count
+        examples = self.examples.setdefault(reason, [])
+        if len(examples) < MAX_EXAMPLES:
+            place = Note(line, "", "", self.entry).position
+            examples.append(", ".join(filter(None, (self._printable_file(), place, printable(where[:80])))))
+
+    def _printable_file(self) -> str:
+        return printable(self.file[-80:]) if self.names_files else ""
+
+
+def printable(text: str) -> str:
+    """Return a text for messages, with escapes for control characters and those that change the direction of text."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -18,7 +18,8 @@ OWNER_ONLY = 0o600
 
 class Command(BaseCommand):
     help = (
-        "Write everything of an actor as JSON Lines, which `import` reads without loss, or memories as CSV. Without "
+        "Write everything of an actor as JSON Lines, which `import` reads without loss, memories as CSV, or "
+        "conversations as Open WebUI or ChatGPT export them. Without "
         "--agent: of everybody. With --agent alone: of the agent and all its users."
     )
 

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tempfile
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,8 @@ from django.utils import timezone
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import command
 from memoryhub.importexport.foreign.archives import open_archive
-from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.formats import FORMATS, format_labels
+from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
 from memoryhub.importexport.foreign.imports import (
     CannotImport,
     ImportContext,
@@ -37,8 +39,8 @@ HEADER = b'{"memoryhub":'
 
 class Command(ResumableCommand):
     help = (
-        "Take in an export of this program (ids, times and revisions kept), or of ChatGPT, Claude, Claude Code, Letta "
-        "or mem0, or notes in Markdown: a file, a zip as it was downloaded, or a folder. What is here already stays."
+        "Take in an export of this program (ids, times and revisions kept), or of another system: a file, a zip as it "
+        f"was downloaded, or a folder. What is here already stays. Other systems: {format_labels()}."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -47,6 +49,13 @@ class Command(ResumableCommand):
         parser.add_argument("--agent", help="The agent that it is filed under, in place of the one in the file.")
         parser.add_argument("--user", help="The user that it is filed under, in place of the one in the file.")
         parser.add_argument("--format", choices=[AUTO, OWN, *FORMATS], default=AUTO)
+        parser.add_argument(
+            "--map",
+            type=_columns,
+            default={},
+            metavar="MEANING=COLUMN,…",
+            help=f"Columns of a CSV or JSON Lines file: content=text,created_at=date. {MEANINGS}",
+        )
         parser.add_argument(
             "--untrusted",
             action="store_true",
@@ -72,7 +81,7 @@ class Command(ResumableCommand):
         if options["format"] == OWN or (options["format"] == AUTO and _is_own(path)):
             with path.open("rb") as file:
                 return self._import_own(file, names, by, options["dry_run"])
-        archive = open_archive(path)
+        archive = open_archive(path, columns=options["map"])
         format = resolve_format(archive, "" if options["format"] == AUTO else options["format"], names)
         context = ImportContext(
             format=format, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
@@ -113,12 +122,22 @@ class Command(ResumableCommand):
         if len(report.notes) > SHOWN_NOTES:
             for reason, count in sorted(report.reasons.items()):
                 self.stdout.write(f"{count} × {reason}")
+        for reason, count in report.dropped.most_common():
+            examples = "; ".join(filter(None, report.examples.get(reason, [])))
+            self.stdout.write(f"Left out: {count} × {reason}{f' Such as {examples}.' if examples else ''}")
         for name in sorted({*report.made, *report.known, *report.refused}):
             counts = (report.made[name], report.known[name], report.refused[name])
             self.stdout.write("{}: {} new, {} here already, {} refused".format(name, *counts))
         sums = [sum(counter.values()) for counter in (report.made, report.known, report.refused)]
         counted = "{} new, {} here already, {} refused.".format(*sums)
         self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {counted}")
+
+
+def _columns(text: str) -> dict[str, str]:
+    try:
+        return parse_columns(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 @contextmanager

@@ -9,7 +9,9 @@ import pytest
 from django.core.management import CommandError
 from rest_framework.test import APIClient
 
+from conversations.actions.client_history import ids_of_name
 from conversations.models import Message, MessageIndex, Receipt, Session
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import command
 from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.imports import undo_rows
@@ -22,13 +24,21 @@ from strength.domain.memories import Kind
 from strength.models import Memory, MemorySource, StrategyCursor
 from summaries.actions.project_lifecycle import archive_project
 from summaries.models import Document, DocumentVersion, Project, ProjectCursor, Summary
-from tests.factories.foreign_exports import Writer, claude_code_lines, note_text, write_export
+from tests.factories.foreign_exports import claude_code_lines, note_text, write_export
 from tests.factories.planting import API, made
+from tests.factories.writer import Writer
 from tests.integration.memoryhub.importexport.conftest import everything, run
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WHOSE = ("--agent", "kana", "--user", "hiroki")
 NEW = {
+    "table": {"sessions": 4, "messages": 24},
+    "deepseek": {"sessions": 4, "messages": 24},
+    "openwebui": {"sessions": 4, "messages": 24},
+    "librechat": {"sessions": 4, "messages": 24, "memories": 2},
+    "gemini": {"sessions": 4, "messages": 24},
+    "grok": {"sessions": 4, "messages": 24, "memories": 1},
+    "mistral": {"sessions": 4, "messages": 24},
     "chatgpt": {"sessions": 4, "messages": 24},
     "claude": {"sessions": 4, "messages": 24, "memories": 6, "documents": 2},
     "coding-agents": {"sessions": 4, "messages": 24, "documents": 1},
@@ -77,6 +87,59 @@ def test_a_format_comes_in_once_and_goes_as_a_whole(db: None, format: str, tmp_p
     assert Import.objects.count() == 2
 
 
+@pytest.mark.parametrize("format", ["chatgpt", "claude", "openwebui", "deepseek", "grok", "gemini"])
+def test_a_later_export_adds_what_is_new_in_any_order(db: None, format: str, tmp_path: Path) -> None:
+    path = write_export(format, tmp_path, count=3)
+    run("import", path, *WHOSE)
+    before = Session.objects.count(), Message.objects.count()
+    reordered(path)
+    assert "Imported: 0 new" in run("import", path, *WHOSE)
+    later = tmp_path / "later"
+    later.mkdir()
+    told = run("import", write_export(format, later, count=4), *WHOSE)
+    assert "sessions: 1 new, 3 here already" in told and "messages: 6 new, 18 here already" in told
+    assert (Session.objects.count(), Message.objects.count()) == (before[0] + 1, before[1] + 6)
+
+
+def reordered(path: Path) -> None:
+    """Turn round every list of conversations in an export."""
+    if not zipfile.is_zipfile(path):
+        path.write_text(json.dumps(json.loads(path.read_text())[::-1]))
+        return
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            value = json.loads(content) if name.endswith(".json") else None
+            if isinstance(value, dict) and "conversations" in value:
+                value["conversations"].reverse()
+            value = value[::-1] if isinstance(value, list) else value
+            archive.writestr(name, content if value is None else json.dumps(value))
+
+
+def test_chats_of_several_users_go_to_each_of_them(db: None, tmp_path: Path) -> None:
+    path = write_export("openwebui", tmp_path, count=2)
+    chats = json.loads(path.read_text())
+    chats[1]["user_id"] = "aoi"
+    path.write_text(json.dumps(chats))
+    with pytest.raises(CommandError, match="several users"):
+        run("import", path, *WHOSE)
+    run("import", path, "--agent", "kana")
+    users = Session.objects.values_list("actor__user_id", flat=True)
+    assert sorted(users) == sorted([chats[0]["user_id"], "aoi"])
+
+
+def test_a_chat_that_was_stored_while_it_was_held_is_not_stored_again(client: APIClient, tmp_path: Path) -> None:
+    path = write_export("openwebui", tmp_path, count=3)
+    names = [chat["id"] for chat in json.loads(path.read_text())]
+    actor = actor_for_writing(command("test"), "kana", "hiroki", now=NOW)
+    for session_id in (names[0], str(ids_of_name(actor, names[1])[0])):  # opened by a client, and by a chat program
+        made(client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": "hiroki", "session_id": session_id}))
+    told = run("import", path, *WHOSE)
+    assert told.count("was stored here while it was held") == 2
+    assert "sessions: 1 new, 2 here already" in told and "messages: 6 new, 12 here already" in told
+
+
 def test_what_a_model_worded_waits_and_what_people_wrote_does_not(db: None, tmp_path: Path) -> None:
     for format in ("claude", "markdown", "letta"):
         run("import", write_export(format, tmp_path, count=2), *WHOSE)
@@ -97,6 +160,15 @@ def test_projects_come_with_their_documents_and_titles(db: None, tmp_path: Path)
     assert set(texts) == {"MEMORY.md", "detail-instructions.md", "detail-suppliers-md.md"}
     run("import", write_export("coding-agents", tmp_path, count=1), *WHOSE)
     assert Document.objects.get(project__name="tea-shop", name="detail-memory-memory.md").text.startswith("# Memory")
+
+
+def test_documents_of_one_name_are_all_imported(db: None, tmp_path: Path) -> None:
+    docs = [{"filename": "notes.md", "content": text} for text in ("One.", "Two.", "One.")]
+    path = tmp_path / "projects.json"
+    path.write_text(json.dumps([{"uuid": "p", "name": "shop", "docs": docs}]))
+    assert "documents: 2 new, 1 here already" in run("import", path, *WHOSE)
+    assert {"One.", "Two."} <= set(Document.objects.values_list("text", flat=True))
+    assert "Imported: 0 new" in run("import", path, *WHOSE)
 
 
 def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: Path) -> None:

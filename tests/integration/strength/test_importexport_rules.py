@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,34 @@ def test_what_a_person_deleted_waits_for_a_curator(client: APIClient, save: Save
     told = run("import", save(MEMORIES), "--agent", "kana")
     assert Memory.objects.get(content="Likes green tea").status == "pending"
     assert told.count("waits for a curator") == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp932"])
+def test_a_table_is_imported_by_its_columns(db: None, tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "notes.csv"
+    rows = ["what,when,whose", '"緑茶が好き, 毎日",2025/02/03 09:30,hiroki', "Plays chess,soon,aoi", ",,"]
+    file.write_text("\n".join(rows), encoding=encoding)
+    with pytest.raises(CommandError, match="not recognised"):
+        run("import", file, "--agent", "kana")
+    told = run("import", file, "--agent", "kana", "--map", "content=what,created_at=when,user_id=whose")
+    assert "memories: 2 new" in told and "Left out: 1 × times that are none" in told and "line 3" in told
+    assert texts("kana", "hiroki") == {"緑茶が好き, 毎日"}
+    assert Memory.objects.get(content__startswith="緑茶").valid_from == datetime(2025, 2, 3, 9, 30, tzinfo=UTC)
+    with pytest.raises(CommandError, match="no column text; there are: what, when, whose"):
+        run("import", file, "--agent", "kana", "--map", "content=text")
+    with pytest.raises(CommandError, match="give columns as meaning=column"):
+        run("import", file, "--agent", "kana", "--map", "colour=what")
+
+
+def test_json_lines_are_imported_by_paths(db: None, save: Save) -> None:
+    rows = [
+        {"body": {"text": text}, "by": by, "chat": "c1"} for text, by in (("Hi", "me"), ("Hello", "bot"), ("x", "tool"))
+    ]
+    file = save("\n".join(map(json.dumps, rows)).encode())
+    told = run("import", file, *WHOSE, "--map", "content=body.text,role=by,session=chat")
+    assert "messages: 2 new" in told and "Left out: 1 × calls of tools" in told
+    assert dict(Message.objects.values_list("role", "content")) == {"user": "Hi", "assistant": "Hello"}
+    assert "Imported: 0 new" in run("import", file, *WHOSE, "--map", "content=body.text,role=by,session=chat")
 
 
 def test_one_user_does_not_get_what_several_said(db: None, save: Save) -> None:
@@ -252,9 +281,10 @@ def test_hostile_conversations_are_refused_singly(db: None, save: Save) -> None:
         ]
     )
     told = run("import", save(content.encode()), *WHOSE, "--format", "chatgpt")
-    assert Session.objects.count() == 2
-    assert "sessions: 2 new, 0 here already, 5 refused" in told
-    assert "messages: 4 new, 0 here already, 1 refused" in told
-    for why in ("circle", "a time in it is none", "current_node", "its text is empty", "ends in the middle"):
+    assert Session.objects.count() == 5
+    assert "sessions: 5 new, 0 here already, 1 refused" in told
+    assert "messages: 12 new, 0 here already, 1 refused" in told
+    for why in ("its text is empty", "ends in the middle", "1 × times that are none", "1 × conversations without a"):
         assert why in told
+    assert "Left out: 3 × links to messages" in told and "Such as entry 1, line 1, c-2; entry 3, line 3, c-4" in told
     assert Message.objects.filter(content="fine \ufffd").exists()

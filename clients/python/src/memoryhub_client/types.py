@@ -38,7 +38,7 @@ DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
-ImportInFormat = Literal["chatgpt", "claude", "coding-agents", "markdown", "letta", "mem0"]
+ImportInFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
 ImportOrderInVerb = Literal["preview", "run", "undo"]
 ImportOutState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
@@ -660,6 +660,7 @@ class ImportIn(Write, total=False):
     user_id: str
     file_name: Required[str]
     format: ImportInFormat
+    columns: str
 
 
 class ImportOrderIn(Write, total=False):
@@ -669,7 +670,9 @@ class ImportOrderIn(Write, total=False):
 
 
 class Import(TypedDict):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+`report.dropped` has by reason the count and examples of what is left out by design."""
 
     id: str
     agent_id: str

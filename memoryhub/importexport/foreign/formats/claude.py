@@ -12,15 +12,22 @@ from typing import Any, Final
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
     DOCUMENTS,
+    FILES,
+    HIDDEN,
     MAX_MEMORY_LENGTH,
     MAX_MESSAGE_LENGTH,
     MEMORIES,
+    NO_OBJECTS,
+    NO_TEXT,
+    SAVED_MEMORY,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
+    LeftOut,
     LocatedRecord,
+    Omission,
     Record,
     Role,
     UnreadableElement,
@@ -28,12 +35,17 @@ from memoryhub.importexport.foreign.records import (
     checked_id,
     checked_text,
     checked_title,
+    left_out_blocks,
+    lenient_time,
     mapping,
+    new_message,
     objects,
-    parse_time,
     session_records,
+    sort_time,
 )
+from memoryhub.importexport.foreign.trees import branch_records, parent_id
 
+ORIGIN: Final = {"origin": SAVED_MEMORY}
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "assistant": "assistant"}
 
 
@@ -93,30 +105,34 @@ def _conversation(value: Any) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
         raise UnreadableElement("it is no conversation: it has no `chat_messages`.")
     session_id = checked_id(value.get("uuid"), "uuid")
-    session = ImportedSession(session_id, checked_title(value.get("name")), parse_time(value.get("created_at")))
-    return session_records(session, _current_branch(objects(value["chat_messages"])), _read_message)
+    session = ImportedSession(session_id, checked_title(value.get("name")), lenient_time(value.get("created_at")))
+    messages = objects(value["chat_messages"])
+    left_out = {NO_OBJECTS: len(value["chat_messages"]) - len(messages)}
+    by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
+    parents = {key: parent_id(message.get("parent_message_uuid")) for key, message in by_id.items()}
+    names_parents = any(isinstance(parent, str) and parent in by_id for parent in parents.values())
+    if len(by_id) != len(messages) or not names_parents:
+        return session_records(session, messages, _read_message, left_out=left_out)
+    return branch_records(
+        session,
+        by_id,
+        lambda node: _read_message(node[1]),
+        parents=parents,
+        times={key: sort_time(message.get("created_at")) for key, message in by_id.items()},
+        current=value.get("current_leaf_message_uuid"),
+        left_out=left_out,
+    )
 
 
-def _read_message(message: Mapping[str, Any]) -> ImportedMessage | None:
+def _read_message(message: Mapping[str, Any]) -> ImportedMessage:
     role, text = _ROLES.get(str(message.get("sender"))), _text(message)
-    if role is None or not text.strip():
-        return None
-    text, created_at = checked_text(text, MAX_MESSAGE_LENGTH), parse_time(message.get("created_at"))
-    return ImportedMessage(role, text, checked_id(message.get("uuid"), "uuid"), created_at)
-
-
-def _current_branch(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the branch that ends in the newest message if messages name their parents, else all in order."""
-    by_id = {message.get("uuid"): message for message in messages}
-    parents = [message.get("parent_message_uuid") for message in messages]
-    if len(by_id) != len(messages) or not any(parent in by_id for parent in parents):
-        return messages
-    branch: list[Mapping[str, Any]] = []
-    node: Mapping[str, Any] | None = max(messages, key=lambda message: str(message.get("created_at")))
-    while node is not None and len(branch) < len(messages):
-        branch.append(node)
-        node = by_id.get(node.get("parent_message_uuid"))
-    return branch[::-1]
+    if role is None:
+        raise LeftOut(HIDDEN if text.strip() else NO_TEXT)
+    files = [file for name in ("attachments", "files") for file in objects(message.get(name))]
+    left_out = [FILES for file in files if not file.get("extracted_content")]
+    left_out += left_out_blocks(message.get("content"))
+    key, time = message.get("uuid"), message.get("created_at")
+    return new_message(role, text, id=key, id_name="uuid", created_at=time, left_out=left_out)
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -138,7 +154,9 @@ def _project(value: Any) -> Iterator[Record]:
         yield ImportedDocument(title, "instructions", checked_text(prompt, MAX_MESSAGE_LENGTH), description)
     for document in objects(value.get("docs")):
         content = document.get("content")
-        if isinstance(content, str) and content.strip():
+        if not isinstance(content, str) or not content.strip():
+            yield Omission(NO_TEXT, where=checked_title(value.get("uuid")))
+        else:
             name = checked_title(document.get("filename")) or "document"
             yield ImportedDocument(title, name, checked_text(content, MAX_MESSAGE_LENGTH), description)
 
@@ -162,4 +180,4 @@ def _paragraphs(text: Any, tags: tuple[str, ...]) -> Iterator[Record]:
             heading = stripped
         elif paragraph:
             fact = f"{heading}: {paragraph}" if heading else paragraph
-            yield ImportedMemory(checked_text(fact, MAX_MEMORY_LENGTH), tags=tags, is_generated=True)
+            yield ImportedMemory(checked_text(fact, MAX_MEMORY_LENGTH), tags=tags, needs_review=True, metadata=ORIGIN)

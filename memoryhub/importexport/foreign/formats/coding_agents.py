@@ -4,6 +4,7 @@ A transcript is a session: what the user typed and what the agent answered, with
 files that people write for their agents become documents of a project that is called like the working folder.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -14,14 +15,19 @@ from memoryhub.importexport.foreign.archives import Archive, first_values
 from memoryhub.importexport.foreign.json_stream import lines
 from memoryhub.importexport.foreign.records import (
     DOCUMENTS,
+    HIDDEN,
     MAX_MESSAGE_LENGTH,
     MAX_PART_MESSAGES,
     MESSAGES,
     SESSIONS,
+    UNREADABLE_TIME,
+    UNREADABLE_TIMES,
     ImportedDocument,
     ImportedMessage,
     ImportedSession,
+    LeftOut,
     LocatedRecord,
+    Omission,
     Refusal,
     UnreadableElement,
     block_texts,
@@ -29,8 +35,9 @@ from memoryhub.importexport.foreign.records import (
     checked_text,
     checked_title,
     fill_times,
+    left_out_blocks,
     mapping,
-    parse_time,
+    new_message,
 )
 
 INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENT.md", "GEMINI.md")
@@ -40,6 +47,7 @@ TITLE_LENGTH: Final = 80
 
 _NOISE_START, _NOISE_END = "<system-reminder>", "</system-reminder>"
 _COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notification")
+SUB_AGENTS: Final = "messages of sub-agents."
 _TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 
 
@@ -82,6 +90,7 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
     path = PurePosixPath(name)
     key, title, started_at = path.stem, "", None
     messages: list[ImportedMessage] = []
+    left_out: Counter[str] = Counter()
     size = 0
     with archive.open(name) as file:
         for line in lines(file):
@@ -93,21 +102,28 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
                     projects.setdefault(path.parts[0], PurePosixPath(value["cwd"].replace("\\", "/")).name)
                 title = title or _title(value)
                 message = _read_message(value)
+            except LeftOut as omitted:
+                left_out[str(omitted)] += 1
+                continue
             except UnreadableElement as error:
                 yield LocatedRecord(Refusal(MESSAGES, str(error)), line=line.line, file=name)
                 continue
-            if message is None:
-                continue
             session_id = value.get("sessionId")
             key = session_id if session_id and isinstance(session_id, str) else key
-            started_at = started_at or message.created_at
+            if message.created_at is not UNREADABLE_TIME:
+                started_at = started_at or message.created_at
             messages.append(message)
+            left_out.update(message.left_out)
+            left_out[UNREADABLE_TIMES] += message.created_at is UNREADABLE_TIME
             size += len(message.text)
             if len(messages) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
                 yield LocatedRecord(_session(key, title, started_at, messages), file=name)
                 messages, size = [], 0
     if messages:
         yield LocatedRecord(_session(key, title, started_at, messages), file=name)
+    for reason, count in left_out.items():
+        if count:
+            yield LocatedRecord(Omission(reason, count), file=name)
 
 
 def _session(
@@ -126,21 +142,24 @@ def _title(value: Mapping[str, Any]) -> str:
     return ""
 
 
-def _read_message(value: Mapping[str, Any]) -> ImportedMessage | None:
-    """Return a message; None for other lines, sub-agents, notes of the program, and results of tools."""
+def _read_message(value: Mapping[str, Any]) -> ImportedMessage:
+    """Return a message. Raises LeftOut for other lines, sub-agents, notes of the program, and results of tools."""
     role, message = value.get("type"), mapping(value.get("message"))
-    is_aside = value.get("isSidechain") or value.get("isMeta") or value.get("isCompactSummary")
-    if role not in ("user", "assistant") or message.get("role") != role or is_aside:
-        return None
+    if role not in ("user", "assistant") or message.get("role") != role:
+        raise LeftOut(HIDDEN)
+    if value.get("isSidechain"):
+        raise LeftOut(SUB_AGENTS)
+    if value.get("isMeta") or value.get("isCompactSummary"):
+        raise LeftOut(HIDDEN)
     content = message.get("content")
     texts = [content] if isinstance(content, str) else block_texts(content)
     cleaned = [_without_noise(raw).strip() for raw in texts]
     text = "\n\n".join(part for part in cleaned if part and not part.startswith(_COMMANDS))
-    if not text:
-        return None
-    text = checked_text(text, MAX_MESSAGE_LENGTH)
-    created_at = parse_time(value.get("timestamp"))
-    return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)
+    left_out = left_out_blocks(content)
+    if not text and not left_out:
+        raise LeftOut(HIDDEN)
+    key, time = value.get("uuid"), value.get("timestamp")
+    return new_message(role, text, id=key, id_name="uuid", created_at=time, left_out=left_out)
 
 
 def _without_noise(text: str) -> str:

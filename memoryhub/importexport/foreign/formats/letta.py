@@ -1,5 +1,6 @@
-"""Letta's agent file (`.af`), old and new: blocks become pinned memories, long ones documents; messages one session.
-Pure.
+"""Letta's agent file (`.af`), old and new, and the archival memory that its API lists. Pure.
+
+Blocks become pinned memories, long ones documents; messages one session; passages of the archival memory wait.
 
 A Letta agent answers by the tool `send_message`; its plain text is a thought and is skipped. A user's text may be
 wrapped in a JSON object of Letta's.
@@ -13,14 +14,20 @@ from typing import Any, Final
 
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
+    HIDDEN,
     MAX_MEMORY_LENGTH,
     MAX_MESSAGE_LENGTH,
+    SAVED_MEMORY,
     SESSIONS,
+    THOUGHTS,
+    TOOLS,
     ImportedDocument,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
+    LeftOut,
     LocatedRecord,
+    Omission,
     Record,
     Role,
     UnreadableElement,
@@ -28,25 +35,46 @@ from memoryhub.importexport.foreign.records import (
     checked_id,
     checked_text,
     checked_title,
+    left_out_blocks,
+    lenient_time,
     mapping,
+    new_message,
     objects,
     parse_time,
     session_records,
+    usable_tags,
 )
 from memoryhub.importexport.native.jsonl import MAX_LINE_BYTES
 
+ORIGIN: Final = {"origin": SAVED_MEMORY}
+BLOCKS_OF_NO_AGENT: Final = "memory blocks of no agent in the file."
+SETTINGS: Final = "tools, servers and files of agents."
 MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
 
 
 def recognises(archive: Archive) -> bool:
-    files = archive.ending(".af") or (archive.names if len(archive.names) == 1 else [])
-    return any(_is_agent_file(value) for value in first_values(archive, files))
+    return any(_is_agent_file(value) or _is_passage(value) for value in first_values(archive, _files(archive)))
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    files = archive.ending(".af") or archive.names
-    yield from records_of(archive, files, read_agent_file, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
+    yield from records_of(archive, _files(archive), read_element, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
+
+
+def _files(archive: Archive) -> list[str]:
+    return archive.names if len(archive.names) == 1 else archive.ending(".af", ".json")
+
+
+def _is_passage(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("id")).startswith("passage-") and "text" in value
+
+
+def read_element(value: Any) -> Iterator[Record]:
+    """Yield the records of an agent file, or of a passage as `/v1/agents/{id}/archival-memory` lists them."""
+    if _is_passage(value):
+        yield from _passages([value])
+    else:
+        yield from read_agent_file(value)
 
 
 def _is_agent_file(value: Any) -> bool:
@@ -61,27 +89,37 @@ def read_agent_file(value: Any) -> Iterator[Record]:
     if "core_memory" in value:
         yield from _agent(value, objects(value["core_memory"]))
         return
-    blocks = {block.get("id"): block for block in objects(value["blocks"])}
+    blocks = {block.get("id"): block for block in objects(value["blocks"]) if isinstance(block.get("id"), str)}
+    used: set[str] = set()
     for agent in objects(value["agents"]):
         ids = agent.get("block_ids")
-        own_blocks = [blocks[block_id] for block_id in ids if block_id in blocks] if isinstance(ids, list) else []
-        yield from _agent(agent, own_blocks)
+        own = [key for key in ids if isinstance(key, str) and key in blocks] if isinstance(ids, list) else []
+        used.update(own)
+        yield from _agent(agent, [blocks[key] for key in own])
+    if unused := len(blocks.keys() - used):
+        yield Omission(BLOCKS_OF_NO_AGENT, unused)
+    if settings := sum(len(objects(value.get(name))) for name in ("tools", "mcp_servers", "sources", "files")):
+        yield Omission(SETTINGS, settings)
 
 
 def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterator[Record]:
     name = checked_title(agent.get("name")) or "letta"
     for block in blocks:
         yield from _block(name, block)
-    passages = agent.get("archival_memory") or agent.get("passages")
-    for passage in objects(passages):
+    yield from _passages(objects(agent.get("archival_memory") or agent.get("passages")))
+    key = checked_id(agent.get("id") or name, "id")
+    session = ImportedSession(key, name, lenient_time(agent.get("created_at")))
+    yield from session_records(session, enumerate(objects(agent.get("messages"))), _read_message)
+
+
+def _passages(passages: list[Mapping[str, Any]]) -> Iterator[Record]:
+    for passage in passages:
         text = passage.get("text")
         if isinstance(text, str) and text.strip():
-            since = parse_time(passage.get("created_at"))
-            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, is_generated=True)
-    key = checked_id(agent.get("id") or name, "id")
-    started_at = parse_time(agent.get("created_at"))
-    messages = enumerate(objects(agent.get("messages")))
-    yield from session_records(ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at)
+            since, tags = parse_time(passage.get("created_at")), usable_tags(passage.get("tags"))
+            yield ImportedMemory(
+                checked_text(text, MAX_MEMORY_LENGTH), tags=tags, since=since, needs_review=True, metadata=ORIGIN
+            )
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
@@ -95,21 +133,24 @@ def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
     yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), kind=kind, tags=(label[:100],), pinned=True)
 
 
-def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
+def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage:
     number, message = numbered
     role, text = message.get("role"), _text(message)
+    left_out = left_out_blocks(message.get("content"))
     if role == "assistant":
-        text = "\n".join(_sent_messages(message)) or ("" if objects(message.get("tool_calls")) else text)
-    elif role == "user":
-        text = _unwrap(text)
-    if role not in ("user", "assistant") or not text.strip():
-        return None
-    role_name: Role = "user" if role == "user" else "assistant"
+        calls = objects(message.get("tool_calls"))
+        sent = "\n".join(_sent_messages(message))
+        left_out += [TOOLS] * (len(calls) - bool(sent))
+        left_out += [THOUGHTS] * bool(calls and text.strip())
+        text = sent or ("" if calls else text)
+    elif role == "user" and not (text := _unwrap(text)):
+        raise LeftOut(HIDDEN)
+    if role not in ("user", "assistant"):
+        raise LeftOut(TOOLS if role == "tool" else HIDDEN)
     # The new format numbers messages within the file; the old one has no message ids.
-    key = checked_id(message.get("id") or f"message-{number}", "id")
-    return ImportedMessage(
-        role_name, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
-    )
+    key, time = message.get("id") or f"message-{number}", message.get("created_at")
+    role_name: Role = "user" if role == "user" else "assistant"
+    return new_message(role_name, text, id=key, created_at=time, left_out=left_out)
 
 
 def _text(message: Mapping[str, Any]) -> str:

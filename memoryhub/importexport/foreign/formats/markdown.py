@@ -26,6 +26,7 @@ from memoryhub.importexport.foreign.records import (
     ImportedDocument,
     ImportedMemory,
     LocatedRecord,
+    Omission,
     Refusal,
     UnreadableElement,
     checked_text,
@@ -37,6 +38,7 @@ from memoryhub.tenancy.namespaces import KINDS
 MANIFEST: Final = ".memoryhub.json"
 NOTE_TYPE: Final = "memoryhub-memories"
 MAX_FILE_BYTES: Final = 64 * 2**20
+EMPTY_NOTES: Final = "empty notes."
 
 _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
 # Not a check box, a wiki link or a link with an address.
@@ -62,6 +64,8 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
         try:
             if (text := archive.text(name, max_bytes=MAX_FILE_BYTES)).strip():
                 yield from _note(archive, path, text, bases)
+            else:
+                yield LocatedRecord(Omission(EMPTY_NOTES), file=name)
         except UnreadableElement as error:
             yield LocatedRecord(Refusal(DOCUMENTS, str(error)), file=name)
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
+from memoryhub.importexport.foreign.archives import Archive, first_values, json_files, records_of
 from memoryhub.importexport.foreign.records import (
-    MAX_ID_LENGTH,
     MAX_MEMORY_LENGTH,
     MEMORIES,
     ImportedMemory,
@@ -17,26 +16,21 @@ from memoryhub.importexport.foreign.records import (
     Record,
     UnreadableElement,
     checked_text,
+    checked_user,
     mapping,
     parse_time,
     usable_tags,
 )
-from memoryhub.validators import text_problem
 
 _TEXTS: Final = ("memory", "content", "text", "data")
 
 
 def recognises(archive: Archive) -> bool:
-    return any(is_memory(value) for value in first_values(archive, _files(archive)))
+    return any(is_memory(value) for value in first_values(archive, json_files(archive)))
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    yield from records_of(archive, _files(archive), lambda value: read_memory(value, now), record_name=MEMORIES)
-
-
-def _files(archive: Archive) -> list[str]:
-    # OpenMemory's zip contains the same tables as `memories.json` and as `memories.jsonl.gz`.
-    return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
+    yield from records_of(archive, json_files(archive), lambda value: read_memory(value, now), record_name=MEMORIES)
 
 
 def is_memory(value: Any) -> bool:
@@ -56,9 +50,7 @@ def read_memory(value: Any, now: datetime) -> Iterator[Record]:
         raise UnreadableElement("it has expired.")
     since = parse_time(value.get("created_at"))
     text = checked_text(next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), MAX_MEMORY_LENGTH)
-    user_id = "" if user_id is None else user_id
-    if not isinstance(user_id, str) or len(user_id) > MAX_ID_LENGTH or text_problem(user_id):
-        raise UnreadableElement("its `user_id` cannot be used.")
+    user_id = checked_user(user_id)
     role = value.get("role") or mapping(value.get("metadata")).get("role")
     of_agent = isinstance(value.get("agent_id"), str) and not user_id
     yield ImportedMemory(
@@ -67,5 +59,5 @@ def read_memory(value: Any, now: datetime) -> Iterator[Record]:
         tags=usable_tags(value.get("categories")),
         since=since if since is None or since <= now else None,
         metadata=mapping(value.get("metadata")),
-        is_generated=role == "assistant" or of_agent,
+        needs_review=role == "assistant" or of_agent,
     )

@@ -7,11 +7,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from conversations.models import Message, Session
 from memoryhub.importexport.foreign import imports, uploads
 from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.importexport.foreign.records import BRANCHES, UNUSED_FILES
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer
@@ -27,6 +31,13 @@ NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(uploads, "uploads_folder", lambda: tmp_path / "imports")
     return tmp_path / "imports"
+
+
+@pytest.fixture
+def boss(db: None) -> Client:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("boss", password="a long password"))
+    return browser
 
 
 def upload(client: APIClient, path: Path, *, at_once: int = 10_000, **names: str) -> str:
@@ -82,6 +93,18 @@ def test_an_import_is_previewed_taken_in_and_undone(
         assert (answer.status_code, answer.json()["code"]) == (409, "wrong_import_state")
 
 
+def test_what_is_left_out_is_counted_in_preview_run_and_page(client: APIClient, tmp_path: Path, boss: Client) -> None:
+    import_id = upload(client, write_export("chatgpt", tmp_path, count=6))
+    dropped = order(client, import_id, "preview")["report"]["dropped"]
+    done = order(client, import_id, "run")["report"]
+    assert done["dropped"] == dropped
+    assert dropped[BRANCHES]["count"] == 6 and len(dropped[BRANCHES]["examples"]) == 3
+    assert dropped[UNUSED_FILES] == {"count": 2, "examples": ["chat.html", "user.json"]}
+    page = boss.get(reverse("import_page", args=[import_id])).content.decode()
+    for reason, each in dropped.items():
+        assert f"{each['count']} × {reason}" in page and each["examples"][0] in page
+
+
 def test_a_job_that_stops_goes_on_where_it_was(
     client: APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +119,7 @@ def test_a_job_that_stops_goes_on_where_it_was(
     run(Offer(job.pk, uploads.KIND), worker=uuid4())
     done = made(client.get(f"{API}/imports/{import_id}"))
     assert (done["state"], done["report"]["made"]["sessions"], done["report"]["known"]) == ("imported", 6, {})
+    assert done["report"]["dropped"][BRANCHES]["count"] == 6
     assert Message.objects.count() == 36
 
 
@@ -140,6 +164,16 @@ def test_a_key_of_one_user_imports_for_that_user_alone(client: APIClient, tmp_pa
     assert row["report"]["made"] == {"memories": 1}
     assert set(Memory.objects.values_list("actor__user_id", flat=True)) == {"hiroki"}
     assert client.get(f"{API}/imports", {"agent_id": "kana", "user_id": "aoi"}).json()["results"] == []
+
+
+def test_columns_of_a_table_are_named_over_rest(client: APIClient, tmp_path: Path) -> None:
+    path = tmp_path / "notes.tsv"
+    path.write_text("what\twhen\nLikes tea\t2025-02-03\n")
+    import_id = upload(client, path, **NAMES, columns="content=what,created_at=when")
+    done = order(client, import_id, "run")
+    assert (done["format"], done["report"]["made"]) == ("table", {"memories": 1})
+    answer = client.post(f"{API}/imports", {**NAMES, "file_name": "a.csv", "columns": "content"})
+    assert answer.status_code == 400 and "meaning=column" in answer.json()["errors"][0]["detail"]
 
 
 def test_an_untrusted_key_lets_all_wait(client: APIClient, tmp_path: Path) -> None:

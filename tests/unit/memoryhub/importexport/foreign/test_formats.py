@@ -1,6 +1,8 @@
 """Exports of mem0 and ChatGPT, and refusals of hostile ones."""
 
+import json
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,13 +11,25 @@ from hypothesis import strategies as st
 
 from memoryhub.importexport.foreign.formats import chatgpt, claude, letta, mem0
 from memoryhub.importexport.foreign.records import (
+    BRANCHES,
+    BROKEN_LINKS,
+    FILES,
+    HIDDEN,
+    NO_MESSAGES,
+    NO_OBJECTS,
+    NO_TEXT,
+    THOUGHTS,
+    TOOLS,
+    UNREADABLE_TIMES,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
+    Omission,
     Record,
     Refusal,
     UnreadableElement,
 )
+from memoryhub.importexport.foreign.trees import visible_branch
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MEM0 = {
@@ -85,6 +99,13 @@ def test_a_memory_that_cannot_be_taken_is_refused_without_its_text(value: Any, w
         read_mem0(value)
 
 
+def test_passages_of_letta_wait() -> None:
+    passage = {"id": "passage-1", "text": "Likes tea", "tags": ["food"], "created_at": "2025-01-01T00:00:00Z"}
+    (memory,) = letta.read_element(passage)
+    assert isinstance(memory, ImportedMemory)
+    assert (memory.text, memory.tags, memory.needs_review) == ("Likes tea", ("food",), True)
+
+
 def node(parent: str | None, role: str = "user", text: Any = "", **message: Any) -> dict[str, Any]:
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
     return {"parent": parent, "children": [], "message": {"author": {"role": role}, "content": content, **message}}
@@ -140,19 +161,103 @@ def test_a_conversation_follows_the_branch_that_its_owner_sees() -> None:
     assert said(talk(mapping, "2a")) == [("user", "Which tea?"), ("assistant", "Black.")]
 
 
-def test_only_what_was_said_for_the_other_to_read_is_a_message() -> None:
+def left_out(value: dict[str, Any]) -> dict[str, int]:
+    return {each.reason: each.count for each in read_conversation(value) if isinstance(each, Omission)}
+
+
+CANVAS = json.dumps({"name": "plan", "type": "document", "content": "Open in May."})
+
+
+def test_only_what_was_said_for_the_other_to_read_is_a_message_and_the_rest_is_counted() -> None:
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file"}
     mapping = {
-        **ROOT, "1": node("root", "system", "be kind"),
-        "2": node("1", "user", {"content_type": "user_editable_context", "user_profile": "x"}),
-        "3": node("2", "user", {"content_type": "multimodal_text", "parts": [
-            {"content_type": "image_asset_pointer", "asset_pointer": "file"}, "Look", {"text": "heard"}]}),
+        **ROOT, "1": node("root", "system", "be kind"), "1b": node("1", "system", ""),
+        "3": node("1b", "user", {"content_type": "multimodal_text", "parts": [picture, "Look", {"text": "heard"}]}),
         "4": node("3", "assistant", "search()", recipient="browser"), "5": node("4", "tool", "found"),
         "6": node("5", "assistant", {"content_type": "thoughts", "thoughts": []}),
         "7": node("6", "user", "hidden", metadata={"is_visually_hidden_from_conversation": True}),
         "8": node("7", "assistant", {"content_type": "text", "parts": None}),
-        "9": node("8", "assistant", "A cup", recipient="all"),
+        "9": node("8", "user", {"content_type": "multimodal_text", "parts": [picture]}),
+        "10": node("9", "assistant", {"content_type": "code", "text": "print()"}),
+        "11": node("10", "assistant", CANVAS, recipient="canmore.create_textdoc"),
+        "12": node("11", "assistant", "A cup", recipient="all", metadata={"attachments": [{"id": "f"}]}),
+        "13": node("11", "assistant", "A pot"), "14": "text",
     }  # fmt: skip
-    assert said(talk(mapping)) == [("user", "Look\nheard"), ("assistant", "A cup")]
+    value = talk(mapping, "12")
+    assert said(value) == [
+        ("user", "Look\nheard"),
+        ("assistant", "```\nprint()\n```"),
+        ("assistant", "plan\n\nOpen in May."),
+        ("assistant", "A cup"),
+    ]
+    assert left_out(value) == {
+        BRANCHES: 1, HIDDEN: 2, TOOLS: 2, THOUGHTS: 1, FILES: 3, NO_TEXT: 1, NO_OBJECTS: 1,
+    }  # fmt: skip
+
+
+def test_a_conversation_without_a_message_is_no_session() -> None:
+    assert read_conversation(talk(ROOT)) == [Omission(NO_MESSAGES, 1, "c1")]
+
+
+CHAIN = {
+    "a": node(None, "user", "first", create_time=1_700_000_001),
+    "b": node("a", "assistant", "second", create_time=1_700_000_002),
+    "c": node("b", "user", "third", create_time=1_700_000_003),
+    "d": node("c", "assistant", "fourth", create_time=1_700_000_004),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "current", "broken"),
+    [
+        ({}, "d", 0),
+        ({}, None, 0),
+        ({}, "nowhere", 1),
+        ({}, ["d"], 1),
+        ({"c": {"parent": "gone"}}, "d", 1),
+        ({"c": {"parent": 7}}, None, 1),
+        ({"c": {"parent": "d"}}, "d", 1),
+        ({"c": {"parent": "c"}}, "d", 1),
+        ({"a": {"parent": "00000000-0000-4000-8000-000000000000"}}, "d", 0),
+    ],
+)
+def test_a_broken_link_loses_no_message(changes: dict[str, Any], current: Any, broken: int) -> None:
+    nodes = {key: {**each, **changes.get(key, {})} for key, each in CHAIN.items()}
+    value = {**talk(nodes), "current_node": current}
+    assert [text for _, text in said(value)] == ["first", "second", "third", "fourth"]
+    assert left_out(value).get(BROKEN_LINKS, 0) == broken
+
+
+def test_parents_are_known_by_their_children_alone() -> None:
+    nodes = {key: {"message": each["message"], "children": []} for key, each in CHAIN.items()}
+    for parent, child in (("a", "b"), ("b", "c"), ("c", "d")):
+        nodes[parent]["children"].append(child)
+    assert len(said({**talk(nodes), "current_node": None})) == 4
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdef"), st.none() | st.integers() | st.sampled_from("abcdefg"), min_size=1, max_size=6
+    ),
+    st.none() | st.sampled_from("abcdefg"),
+    st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 9)),
+)
+def test_a_branch_holds_each_message_once_and_ends_at_the_current_one(
+    parents: dict[str, Any], current: Any, times: dict[str, float]
+) -> None:
+    path, broken = visible_branch(parents, current, times=times)
+    assert len(path) == len(set(path)) > 0 and set(path) <= parents.keys()
+    assert path[-1] == current or current not in parents
+    linked = [child for parent, child in pairwise(path) if parents[child] == parent]
+    assert len(path) - len(linked) - 1 <= broken
+
+
+@pytest.mark.parametrize("bad", [1e39, "0001-01-01", "9999-12-31T00:00:00+00:00", "yesterday", True, [1]])
+def test_a_message_with_a_bad_time_has_that_of_the_message_before(bad: Any) -> None:
+    tree = {"a": CHAIN["a"], "b": node("a", "user", "late", create_time=bad)}
+    value = talk(tree, create_time=bad)
+    assert [message.created_at and message.created_at.second for message in session_of(value).messages] == [21, 21]
+    assert left_out(value) == {UNREADABLE_TIMES: 2}
 
 
 def test_what_chatgpt_remembered_becomes_memories() -> None:
@@ -165,12 +270,29 @@ def test_what_chatgpt_remembered_becomes_memories() -> None:
         "4": node("3", "assistant", " ", recipient="bio"),
     }
     memories = [each for each in read_conversation(talk(mapping)) if isinstance(each, ImportedMemory)]
-    assert [(each.text, each.is_generated) for each in memories] == [
+    assert [(each.text, each.needs_review) for each in memories] == [
         ("Plays the koto.", True),
         ("Likes green tea", True),
         ("Lives in Kyoto\nsince 2020", True),
     ]
     assert said(talk(mapping)) == []
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_custom_instructions_wait_as_a_fact_and_a_preference(framed: bool) -> None:
+    content: dict[str, Any] = {
+        "content_type": "user_editable_context",
+        "user_profile": "Profile:\n```I live in Kyoto```",
+    }
+    content["user_instructions"] = "How to answer:\n```Answer briefly.```"
+    raw = {"about_user_message": "I live in Kyoto", "about_model_message": "Answer briefly."}
+    metadata = {"is_visually_hidden_from_conversation": True, **({} if framed else {"user_context_message_data": raw})}
+    value = talk({"a": node(None, "user", content, metadata=metadata), "b": node("a", "user", "Hello")})
+    assert [each for each in read_conversation(value) if isinstance(each, ImportedMemory)] == [
+        ImportedMemory("I live in Kyoto", needs_review=True, metadata={"origin": "custom instructions"}),
+        ImportedMemory("Answer briefly.", "preference", needs_review=True, metadata={"origin": "custom instructions"}),
+    ]
+    assert (said(value), left_out(value)) == ([("user", "Hello")], {})
 
 
 @pytest.mark.parametrize(
@@ -181,14 +303,6 @@ def test_what_chatgpt_remembered_becomes_memories() -> None:
         (talk(ROOT, conversation_id=None), "conversation_id"),
         (talk(ROOT, conversation_id="x" * 256), "conversation_id"),
         (talk(ROOT, conversation_id="a\x00"), "conversation_id"),
-        (talk(ROOT, "nowhere"), "current_node"),
-        (talk(ROOT, ["root"]), "current_node"),
-        (talk({"1": node("gone")}), "parent that is not there"),
-        (talk({"1": node(None) | {"parent": 7}}), "parent that is not there"),
-        (talk({"1": node("2"), "2": node("1")}), "circle"),
-        (talk({"1": node("1")}), "circle"),
-        (talk(ROOT, create_time=1e39), "time"),
-        (talk({"1": "text"}), "parent that is not there"),
     ],
 )
 def test_a_conversation_that_cannot_be_taken_is_refused(value: Any, why: str) -> None:
@@ -201,7 +315,6 @@ def test_a_conversation_that_cannot_be_taken_is_refused(value: Any, why: str) ->
     [
         ("\x00", node("1", "user", "odd id"), "usable `id`"),
         ("2", node("1", "user", "x" * 1_000_001), "longer"),
-        ("2", node("1", "user", "late", create_time=1e39), "time"),
         ("x" * 256, node("1", "user", "long id"), "usable `id`"),
     ],
 )
@@ -222,9 +335,10 @@ def test_characters_that_cannot_be_stored_are_replaced() -> None:
 
 
 def test_a_conversation_may_be_known_by_its_older_name() -> None:
-    assert session_of(talk(ROOT, conversation_id=None, id="old")).id == "old"
-    assert session_of(talk(ROOT, title=None)).title == ""
-    assert len(session_of(talk(ROOT, title="x" * 900)).title) == 500
+    tree = {**ROOT, "1": node("root", "user", "Hello")}
+    assert session_of(talk(tree, conversation_id=None, id="old")).id == "old"
+    assert session_of(talk(tree, title=None)).title == ""
+    assert len(session_of(talk(tree, title="x" * 900)).title) == 500
 
 
 def test_ten_thousand_messages_in_a_row_are_no_matter() -> None:
@@ -256,7 +370,7 @@ def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
     readers = (
         lambda: mem0.read_memory(value, NOW),
         lambda: chatgpt.read_conversation(value),
-        lambda: letta.read_agent_file(value),
+        lambda: letta.read_element(value),
         lambda: claude.read_element(value, {}),
     )
     for read in readers:

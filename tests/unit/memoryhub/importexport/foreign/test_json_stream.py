@@ -48,7 +48,17 @@ def test_an_element_behind_a_long_stray_line_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["results", "memories", "conversations"])
 def test_the_list_within_one_object_is_meant(name: str) -> None:
-    assert read(json.dumps({"user": {"id": 1}, name: [{"a": 1}, {"b": 2}]})) == [{"a": 1}, {"b": 2}]
+    rest = {"user": {"id": 1}, "count": 2}
+    for value in ({**rest, name: [{"a": 1}, {"b": 2}]}, {name: [{"a": 1}, {"b": 2}], **rest}):
+        *first, last = elements(io.BytesIO(json.dumps(value).encode()))
+        assert [each.value for each in first] == [{"a": 1}, {"b": 2}]
+        assert (last.value, last.is_rest) == (rest, True)
+
+
+def test_what_follows_the_list_may_be_broken() -> None:
+    for text, why in (('{"memories": [1], "a": ', "no JSON"), ('{"memories": [1]', "ends after the list")):
+        (*_, last) = elements(io.BytesIO(text.encode()))
+        assert why in last.problem
 
 
 def test_one_object_is_one_element() -> None:
