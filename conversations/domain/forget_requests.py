@@ -76,7 +76,7 @@ _TOLD_BEFORE: Final = re.compile(
     r"|\b(?:you|u) (?:still |always |keep |even )*(?:think|know|remember|believe|bring|mention|have)\b"
     r"|\babout my\b|\bmy\b.{1,80}\bsecret\b"
 )
-"""Talk of what the assistant was told, which "forget that" may mean."""
+"""Mentions of earlier messages, to which "forget that" may refer."""
 
 _OWN: Final = re.compile(r"\b(?:my|our|me|mine|us|i|i'm|i've|i'd|myself)\b")
 _PRIVATE: Final = re.compile(
@@ -268,7 +268,7 @@ def _otherwise_asked(sentence: str, said_before: str) -> str:
 
 
 def _was_told(text: str) -> bool:
-    """Return whether a text says that the assistant was told something about the user."""
+    """Return whether a text mentions an earlier message about the user."""
     told = _TOLD_BEFORE.search(text)
     return told is not None and bool(_OWN.search(text[: told.start()] + text[told.end() :]) or "my " in told[0] + text)
 
@@ -280,7 +280,7 @@ _PAST: Final = frozenset(
 
 
 def _is_asked(match: re.Match[str], asked: str, before: str) -> bool:
-    """Return whether the verb behind such words is a request, not a report of what somebody does or did."""
+    """Return whether the verb behind such words is a request, not a statement."""
     word = match[0]
     if word.split()[-1] in _PAST:
         return bool(re.search(_WISH + "$", before))
