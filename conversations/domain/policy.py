@@ -250,9 +250,13 @@ class ChatPolicy(Policy):
     chat_deadline_seconds: int = 120
     unstored_tags: tuple[str, ...] = (
         "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
-        "system_reminder", "user_instructions", "workspace_info",
+        "subagent_notification", "system_reminder", "turn_aborted", "user_instructions", "user_shell_command",
+        "workspace_info",
     )  # fmt: skip
-    unstored_openings: tuple[str, ...] = ("# AGENTS.md instructions",)
+    unstored_openings: tuple[str, ...] = (
+        "# AGENTS.md instructions",  # Codex
+        "Another language model started to solve this problem and produced a summary",  # Codex
+    )
     task_openings: tuple[str, ...] = (
         "### Task:",  # Open WebUI: titles, tags, suggested questions
         "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
@@ -261,7 +265,6 @@ class ChatPolicy(Policy):
         "Hold on again, update your checkpoint.",  # LibreChat
         "Summarize this session for continuation.",  # Cline
         "Summarize the conversation so far, as described in the prompt instructions.",  # Cline, Roo Code
-        "Generate a concise, single-line task title of at most",  # Codex
         "<role> Context Extraction Assistant </role>",  # LangChain's summaries of conversations
     )
 

@@ -82,6 +82,8 @@ class ClientCall:
     max_output_tokens: int | None = None
     user: str | None = None
     session: str | None = None
+    is_task: bool = False
+    """Whether the client says that it is its own call, such as a title."""
     stream: bool = False
     body: str = field(default="", repr=False)
 
@@ -183,7 +185,8 @@ class ClientCallView(ChatView):
         question = self._question(call, talk, key)
         name, mode = self._session(call.session), self._choice(MODE_HEADER, Mode, Mode.FULL)
         store = self._choice(STORE_HEADER, Store, Store.NEW)
-        if self._header((TASK_HEADER,)) or (talk and is_task(talk.asked, policy.task_openings)):
+        is_named_task = call.is_task or self._header((TASK_HEADER,)) is not None
+        if is_named_task or (talk and is_task(talk.asked, policy.task_openings)):
             return replace(question, with_memory=False), actor, False
         if (name or "").startswith(TEMPORARY) or mode == Mode.OFF or talk is None:
             instructions = with_instructions(actor.agent.system_prompt, question.instructions)

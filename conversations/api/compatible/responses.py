@@ -18,7 +18,7 @@ from conversations.api.chat import KEEP_ALIVE, turn_as_json
 from conversations.api.compatible.calls import ClientCallView, pieces_of
 from conversations.api.compatible.openai import call_of, with_error
 from conversations.api.compatible.openai_in import CompletionIn
-from conversations.api.compatible.responses_in import OWN_MEMBERS, ClientTools, completion_body, mapping
+from conversations.api.compatible.responses_in import OWN_MEMBERS, ClientTools, completion_body, is_codex_task, mapping
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message
 from memoryhub.api.views import operation
@@ -46,7 +46,7 @@ class Responses(ClientCallView):
             data = {**data, "input": [self._item(each) for each in items]}
         self.tools = ClientTools()
         key, values = self.keyed(CompletionIn, completion_body(data, self.tools))
-        call = call_of(values, body=json.dumps(request.data, sort_keys=True))
+        call = replace(call_of(values, body=json.dumps(request.data, sort_keys=True)), is_task=is_codex_task(data))
         self.previous = data.get("previous_response_id")
         conversation = data.get("conversation")
         name = mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)

@@ -90,6 +90,16 @@ def completion_body(data: Mapping[str, Any], tools: ClientTools) -> dict[str, An
     return body
 
 
+def is_codex_task(data: Mapping[str, Any]) -> bool:
+    """Return whether Codex describes a request as its own: a title, a compaction, a turn of a subagent."""
+    described = mapping(data.get("client_metadata")).get("x-codex-turn-metadata")
+    try:
+        about = mapping(json.loads(described)) if isinstance(described, str) else {}
+    except (ValueError, RecursionError):
+        about = {}
+    return (about.get("request_kind", "turn"), about.get("thread_source", "user")) != ("turn", "user")
+
+
 def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 

@@ -184,8 +184,9 @@ def read_codex(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, An
     kinds = record.get("type"), message.get("type"), message.get("role")
     if kinds[:2] == ("event_msg", "item_completed"):  # since 0.170
         item = message.get("item")
-        is_typed = isinstance(item, dict) and item.get("type") == "UserMessage"
-        return ("user", item["content"]) if is_typed and "content" in item else ("", None)
+        if isinstance(item, dict) and item.get("type") == "UserMessage":
+            return "user", item.get("content")
+        return "", None
     if kinds[:2] == ("event_msg", "user_message") and message.get("kind") in (None, "plain"):
         return "user", message.get("message")
     return ("assistant", message.get("content")) if kinds == ("response_item", "message", "assistant") else ("", None)

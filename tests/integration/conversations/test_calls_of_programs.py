@@ -6,7 +6,7 @@ Recorded with Aider 0.86.1 (its prompts shortened), OpenAI Agents 0.24.0 (a hand
 prompts and the file shortened), LangChain 1.5.2 (its agent's summaries), DSPy 3.4.1 (few-shot), LlamaIndex 0.14.25 (a
 chat engine), Claude Code 2.1.197 (its prompts shortened) and Open WebUI 0.12.4 (a question edited, an answer asked for
 again, an image alone, its own tool and its titles; driven by a browser). LibreChat's are from the package that it asks
-models with (@librechat/agents 3.2.21), with its titles.
+models with (@librechat/agents 3.2.21), with its titles. Codex 0.171.0 by the Responses: a compaction, tools, a subagent.
 """
 
 import json
@@ -105,7 +105,21 @@ EDITED = {
             "Question 5: what is in the picture?",
         ],
         [f"Question {number}: what should I cook on day {number}?" for number in (2, 3)],
-        (31, 11),
+        (1, 31, 11),
+    ),
+    "codex": (
+        [
+            "TYPED one",
+            "TYPED two",
+            "TYPED three",
+            'TYPED CALL multi_agent_v1__spawn_agent {"agent_type":"default","message":"SUBPROMPT look"} END',
+            "TYPED two",
+            "TYPED one",
+            "TYPED two",
+            "TYPED two more",
+        ],
+        [],
+        (3, 20, 2),  # an answer that the compaction leaves out, and a call that was interrupted
     ),
     "librechat": (
         [
@@ -115,10 +129,10 @@ EDITED = {
             "What is in this picture?",
         ],
         ["And what goes well with it?"],
-        (13, 3),
+        (1, 13, 3),
     ),
 }
-"""Questions that a program shows at last, those that were taken back, and the numbers of rows, all and taken back."""
+"""Questions that a program shows at last, those that were taken back, and the numbers of sessions, of rows, and of rows taken back."""
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Conversation-Id": "f6b1aa6b-c8b6-4e4c-92ce-be9206b8799c"}])
@@ -128,11 +142,11 @@ def test_edits_of_a_chat_program_leave_what_it_shows(
 ) -> None:
     replay(llm, program, headers)
     shown, edited, counts = EDITED[program]
-    rows = Message.objects.order_by("seq")
+    rows = Message.objects.order_by("created_at", "seq")
     taken_back = rows.exclude(abandoned_at=None)
     assert [row.content for row in rows.current().filter(role="user")] == shown
     assert [row.content for row in taken_back.filter(role="user")] == edited
-    assert (Session.objects.count(), rows.count(), taken_back.count()) == (1, *counts)
+    assert (Session.objects.count(), rows.count(), taken_back.count()) == counts
 
 
 def _texts_of(content: Any) -> list[str]:
