@@ -25,7 +25,7 @@ from conversations.domain.grounding import Evidence, Verdict
 from conversations.domain.speech import Spoken
 
 FOLDER: Final = Path(__file__).with_name("stories")
-HALVES: Final = ("tuning", "held_out")
+HALVES: Final = ("tuning", "held_out", "fresh")
 LANGUAGES: Final = ("en", "ja")
 SAID_AT: Final = datetime(2026, 3, 4, 10, tzinfo=UTC)
 SHIFTS: Final = (-2, -1, 1, 2)

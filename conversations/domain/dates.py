@@ -16,6 +16,11 @@ _WEEKDAY_NAMES: Final = "monday tuesday wednesday thursday friday saturday sunda
 MONTHS: Final = _MONTH_NAMES.split()
 WEEKDAYS: Final = _WEEKDAY_NAMES.split()
 MAX_AGE: Final = 120
+_LASTS: Final = re.compile(
+    r"\b(?:born|birth|since|from|ago|started|founded|joined|class of)\b|生まれ|年(?:\d{1,2}月)?から|以来|入社|創業|開業"
+)
+"""Words by which a year is the beginning of a time."""
+
 _MONTH: Final = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec"])
 BEFORE_MONTH: Final = r"\b(?:in|since|until|till|of|last|next|this|by|early|late|mid|from|to|during|end of|around) ?-?"
 _ENGLISH_DATE: Final = re.compile(
@@ -194,15 +199,19 @@ class Calendar:
         days = {said_on, *relative_days(folded, said_on)}
         months = {(said_on.month - 1 + apart) % 12 + 1 for apart in _apart(folded, _MONTHS_APART)}
         pairs, years = set[tuple[int, int]](), set[int]()
-        for year, month, day, _shown in dates(folded):
+        found = list(dates(folded))
+        named_months = {month for _year, month, _day, _shown in found if month} | {said_on.month}
+        for year, month, day, _shown in found:
             near = [year] if year else [said_on.year - 1, said_on.year, said_on.year + 1]
             years |= set(near)
             months |= {month} - {0}
-            pairs |= {(month or said_on.month, day)} if day else set()
-            days |= {made for each in near if (made := _date(each, month or said_on.month, day))}
+            of = {month} if month else named_months  # "in July, from the 4th"
+            pairs |= {(each, day) for each in of if day}
+            days |= {made for each in near for of_month in of if (made := _date(each, of_month, day))}
         loose = frozenset(numbers(without_dates(folded)))
         named = {int(number) for number in numbers(folded) if 1900 <= number <= 2100}
-        ages = {Decimal(abs(said_on.year - each) + slip) for each in named for slip in (-1, 0, 1)}
+        lasting = named if _LASTS.search(folded) else ()
+        ages = {Decimal(abs(said_on.year - each) + slip) for each in lasting for slip in (-1, 0, 1)}
         return cls(
             frozenset(years | named | years_apart(folded, loose, said_on) | {day.year for day in days}),
             frozenset(months | {day.month for day in days}),

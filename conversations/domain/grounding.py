@@ -32,7 +32,7 @@ from memoryhub.search.analysis import COMPOUND, HAN, HIRAGANA, KATAKANA, analyse
 from memoryhub.search.bm25 import COMMON_DOCUMENTS, common_terms, inverse_document_frequency, term_id
 
 GENERIC: Final = frozenset(analyse("user users assistant person ユーザー ユーザ 利用者 アシスタント 彼 彼女"))
-MIN_SUPPORT: Final = 0.2
+MIN_SUPPORT: Final = 0.3
 """Share of a statement's weight that its message has at least; below, it is unsupported."""
 
 OWN_SHARE: Final = 0.65
@@ -56,7 +56,9 @@ MAX_SOURCES: Final = 6
 _NEGATED: Final = re.compile(
     r"\b(?:not|never|no longer|don'?t|doesn'?t|didn'?t|isn'?t|aren'?t|wasn'?t|can'?t|cannot|won'?t|wouldn'?t|haven'?t"
     r"|hasn'?t)\b(?! (?:only|just|sure|wait|mind|forget))(?: (?:a (?:big )?fan of|keen on|into|big on))?"
-    "|ない|ません|なかっ|ず(?:に|、)|[はがも](?:苦手|嫌い|きらい)"
+    r"|\b(?:have|has|had|got|with) no\b"
+    "|(?<!いけ)(?<!なら)ない(?!と(?:いけ|なら|だめ|ダメ)|か[なも])|(?<!いけ)(?<!なり)ません|なかっ|ず(?:に|、)"
+    "|[はがも](?:苦手|嫌い|きらい)"
 )
 _NEGATIVE: Final = re.compile(
     r"\b(?:not|no|never|without|un\w{2,}|in(?:tolerant|ability)|dis\w{2,}|hates?|avoids?|refus\w+|quit\w*|stop\w*"
@@ -66,7 +68,7 @@ _NEGATIVE: Final = re.compile(
     r"|abstain\w*|fail\w*|free)\b|ない|なく|なかっ|なし|ません|ず|嫌|苦手|避け|やめ|辞め|断|アレルギー|不|未|無|禁"
     r"|以外|だけ|のみ"
 )
-_USER_IS_SUBJECT: Final = re.compile(r"^(?:the )?user (?!and\b)|^ユーザー?[はがも]", re.IGNORECASE)
+_USER_IS_SUBJECT: Final = re.compile(r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"[,;、—]|\b(?:but|and|though|because|so)\b|けど|けれど|から|ので")
 _PREDICATE: Final = re.compile(f"([{HAN}{KATAKANA}a-z])[{HIRAGANA}]{{0,6}}$")
 """Last letter of the Japanese word that a negation ends."""

@@ -38,12 +38,15 @@ _RELATED: Final = re.compile(
     f"(?:愛?犬|愛?猫|娘|息子|妻|夫|姉|妹|兄|弟|母|父|友人|友達|上司|同僚|部下|恋人|彼女|彼氏|先輩|後輩|主治医)の"
     f"([{HAN}]{{1,4}}|[{KATAKANA}]{{2,12}}|[{HIRAGANA}]{{2,4}}?)(?=[はがとをにで、。]|さん|くん|ちゃん|と?いう)"
 )
+_MET: Final = re.compile(f"([{HAN}]{{1,4}}|[{KATAKANA}]{{2,12}})(?:を(?:迎え|連れ|預)|と(?:暮ら|住ん|結婚し|付き合))")
 _NAMED: Final = re.compile(
     f"(?:名前|名|愛称|呼び名)は「?([{HAN}{KATAKANA}]{{1,12}}|[{HIRAGANA}]{{2,6}}?)(?=」|で|だ|と|。|、|$)"
     f"|「?([{HAN}{KATAKANA}]{{1,12}})」?(?:という名|と名付け|と呼ば)"
 )
 _PLACED: Final = re.compile(
-    f"(?<![{HAN}{KATAKANA}\\d])(?![〇一二三四五六七八九十百千])([{HAN}]{{2,4}}|[{HAN}]{{1,3}}ヶ[{HAN}]{{1,2}})(?=[のにへ]|で(?![あすはし])|から|まで)"
+    f"(?<![{HAN}{KATAKANA}\\d])"
+    "(?![〇一二三四五六七八九十百千]{1,3}[文人本枚回度部番目方緒切種定般様面分年月日時週歳つ])"
+    f"([{HAN}]{{2,4}}|[{HAN}]{{1,3}}ヶ[{HAN}]{{1,2}})(?=[のにへ]|で(?![あすはし])|から|まで)"
 )
 """Where a place is named; a word of everyday language is none."""
 
@@ -128,7 +131,7 @@ def _latin_names(text: str) -> Iterator[str]:
 def _japanese_names(text: str) -> Iterator[str]:
     for match in _NAME_IN_HAN.finditer(text):
         yield match[0]
-    for pattern in (_HONORIFIC, _PLACE, _DWELLING, _RELATED, _NAMED, _PLACED):
+    for pattern in (_HONORIFIC, _PLACE, _DWELLING, _RELATED, _MET, _NAMED, _PLACED):
         for match in pattern.finditer(text):
             name = next(filter(None, match.groups()), "")
             if name and name not in _GENERIC and not name.endswith("曜日") and not _is_common(name):

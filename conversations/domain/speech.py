@@ -58,11 +58,11 @@ _HYPOTHESIS: Final = re.compile(
     r"|we)\b|\bperhaps (?:i|we)\b|\b(?:i|we) might\b"
     r"|\bnot decided\b|\b(?:thinking|thought) (?:of|about)\b|\bconsidering\b|\bwonder(?:ing)? (?:if|whether)\b"
     r"|\bwere i\b"
-    r"|\bi would have\b"
+    r"|\bi would have\b|\bif\b.{1,60}\bwould\b|\bwould\b.{1,60}\bif\b|\b(?:only|just) dreaming\b"
     r"|もしも?|仮に|例えば|たとえば|としたら|とすれば|だとすると|たらなあ|たらいいの[にな]|ばいいのに|かもしれ"
     r"|かも(?=[、。ねなし]|$)|まだ決め[てま]"
     r"|かな[あぁ]?$"
-    r"|想像し|いつか|いつの日か"
+    r"|想像し|いつか|いつの日か|夢の話|空想|たら[ねな][あぁ]?[。！!]?$"
 )
 _HEDGED: Final = re.compile(
     r"\b(?:might|may|maybe|perhaps|possibly|consider\w*|think\w*|wonder\w*|wants?|wish\w*|hop(?:e|es|ing)|plans?"
@@ -78,7 +78,8 @@ _FICTION_WORDS: Final = (
     r"\b(?:novel|novella|short story|story|stories|fairy tale|fiction\w*|fan ?fic\w*|protagonist|main character"
     r"|characters?|hero(?:ine)?|villain|screenplay|script|chapter|scene|plot|poem|lyrics|campaign|musical"
     r"|movie|film|comic|manga|limerick|haiku|sonnet|ballad|radio play|theatre play)\b"
-    "|小説|物語|主人公|登場人物|脚本|台本|キャラ|短編|長編|童話|昔話|歌詞|漫画|ストーリー|ヒロイン|シナリオ"
+    "|小説|物語|主人公|登場人物|脚本|台本|キャラ|悪役|寝かしつけに話す|短編|長編|童話|昔話|歌詞|漫画|ストーリー"
+    "|ヒロイン|シナリオ"
     "|フィクション|二次創作|川柳|俳句|短歌|ラジオドラマ|第[一二三1-9]章"
 )
 _FICTION: Final = re.compile(_FICTION_WORDS)
@@ -86,19 +87,24 @@ _ROLE_PLAY: Final = re.compile(
     r"\brole[- ]?play|\b(?:pretend|let'?s play|act as|i(?:'ll| will|'m going to) (?:play|be the|act)|you(?:'re"
     r"| are) now"
     r"|play(?:ing)? the (?:role|part)|in (?:this|our) (?:game|scene))\b|\bin character\b|\bd ?& ?d\b|\bttrpg\b"
+    r"|\b(?:be|play) (?:my|an?|the) [\w-]{3,20}(?=[,.;]| and i\b| who\b| for me)|\bi'?d? ?(?:would )?(?:like"
+    r"|want) to rehearse\b"
     r"|\b(?:dungeon|game) master\b"
     r"|\byou(?:'re| are) (?:the|an?|my) (?!best|great|good|star|genius|life|legend|only|gem|big|lot|bit)\w{3,20}\b"
     r"(?=[,.;]| and i| who|$)"
-    "|ロールプレイ|なりきって|役を(?:や|演|し)|の役で|演じ(?:ます|て|る)|ごっこ|芝居|設定で(?:話|会話|お願い|いき"
+    "|ロールプレイ|なりきって|さんになって、|(?:先生|店員|上司|面接官|客|役)になって|役を(?:や|演|し)|の役で"
+    "|演じ(?:ます|て|る)|ごっこ|芝居|設定で(?:話|会話|お願い|いき"
     "|やり)|になったつもり"
     "|trpg|ゲームマスター|あなた[がは][^。、]{1,15}(?:役|マスター|店主|面接官)|として振る舞|のふりを"
 )
+_REHEARSAL: Final = re.compile(r"\brehears|\bpracti[sc]|練習|稽古")
 _BACK: Final = re.compile(
-    r"\b(?:end of (?:the )?(?:role[- ]?play|game|scene|story)|out of character|ooc|back to (?:reality|real life|work)"
+    r"\b(?:end of (?:the )?(?:role[- ]?play|game|scene|story)|out of character|stop here|in truth|that'?s enough|ooc"
+    r"|back to (?:reality|real life|work)"
     r"|in real life"
     r"|(?:game|role[- ]?play) over|seriously now|stop(?:ping)? the role[- ]?play|for real)\b"
     "|ロールプレイ(?:は)?(?:終|ここまで|おわ|以上)|ごっこは(?:終|おわ)|ここからは?(?:現実|本当|本題)|現実の?話"
-    "|実際の私|素に戻|閑話休題"
+    "|実際の私|素に戻|閑話休題|ここまで[。、]|本当は|実際は|おしまい"
 )
 _INTRODUCES: Final = re.compile(
     r"\b(?:e-?mails?|mail|message|letter|article|document|text|notes?|quote|passage|paragraph|post|tweet|review"
@@ -128,6 +134,10 @@ _SCRIPT_LINE: Final = re.compile(r"(?-i:[A-Z][A-Z .'-]{1,30}: |(?:INT|EXT)\. )|[
 _OF_SELF: Final = re.compile(
     r"\b(?:about me|myself|my (?:name|address|data|details|profile))\b|自己紹介|私について|私の"
 )
+_STATES: Final = re.compile(
+    r"\b(?:i|i'm|i've|my|we|our|sitting|working|living)\b|(?:ます|です|ました|でした|んで|けど|ので|から|てて|だけど"
+    r"|[いただるたんの]が)$"
+)
 MIN_STATED: Final = 12
 """Characters before a comma of a question that may state something."""
 
@@ -153,7 +163,8 @@ _RELATION: Final = (
     "|grandm\\w+|grandf\\w+|niece|nephew|boss|manager|colleague|co-?worker|teammate|friend|neighbou?r|roommate|flatmate"
     "|teacher|doctor|landlord|landlady|client|customer|ceo|cto|student|boy|girl|man|woman|king|queen|knight|hero"
     "|heroine"
-    "|protagonist|character|team lead|professor|supervisor|guest|parents|kids|children|in-laws"
+    "|protagonist|character|ex|lodger|tenant|midwife|grandson|granddaughter|team lead|professor|supervisor|guest"
+    "|parents|kids|children|in-laws"
 )
 _RELATED: Final = re.compile(
     rf"\b(?:{_RELATION})\b|[姉妹兄弟母父妻夫娘]|息子|祖[父母]|叔[父母]|友[人達]|友だち|同僚|上司|部長|課長|社長|店長"
@@ -170,7 +181,8 @@ _THIRD: Final = re.compile(
 )
 _THIRD_JAPANESE: Final = re.compile(
     "^(?:でも|そして|あと|昨日|今日|この前|ちなみに|実は)?、?(?:私の|うちの|僕の|俺の|わたしの)?"
-    "(?P<head>彼女?|姉|妹|兄|弟|母|父|妻|夫|娘|息子|祖父|祖母|叔[父母]|友[人達]|友だち|同僚|上司|部長|課長|社長|店長"
+    "(?P<head>彼女?|嫁|婿|姉|妹|兄|弟|母|父|元?妻|元?夫|娘|息子|祖父|祖母|叔[父母]|友[人達]|友だち|同僚|上司|部長"
+    "|課長|社長|店長"
     "|先輩|後輩|隣の人"
     f"|主人公|先生|大家|お客さん|旦那|奥さん|両親|[{HAN}{KATAKANA}{HIRAGANA}]{{1,6}}(?:さん|くん|君|ちゃん|氏|先生|様))"
     "(?:の.{1,6})?(?:は|が|も|って|によると|いわく|曰く)"
@@ -299,7 +311,8 @@ def is_hedged(statement: str) -> bool:
 
 def is_of_fiction(statement: str) -> bool:
     """Return whether a statement names a story, a role play or a song as its subject."""
-    return _FICTION.search(statement.casefold()) is not None or _ROLE_PLAY.search(statement.casefold()) is not None
+    lower = statement.casefold()
+    return any(pattern.search(lower) for pattern in (_FICTION, _ROLE_PLAY, _REHEARSAL))
 
 
 def is_of_relation(statement: str) -> bool:
@@ -400,7 +413,7 @@ def _clauses(line: str) -> Iterator[str]:
     """Yield the sentences of a line; what precedes the last comma of a question is a separate one."""
     for sentence in sentences(line):
         stated, comma, asked = re.sub(r"[,、](?=[^,、]*$)", "\0", sentence, count=1).partition("\0")
-        if comma and is_question(sentence) and len(stated) >= MIN_STATED:
+        if comma and is_question(sentence) and len(stated) >= MIN_STATED and _STATES.search(stated.casefold()):
             yield from (stated, asked.strip())
         else:
             yield sentence

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench.extraction import LANGUAGES, measure, stories
+from bench.extraction import HALVES, LANGUAGES, measure, stories
 from conversations.domain.details import stated
 from conversations.domain.grounding import DENIED, LANGUAGE, UNSUPPORTED, Claim, Doubt, Evidence, Verdict
 from conversations.domain.speech import Speech, Spoken
@@ -108,10 +108,17 @@ def test_a_statement_without_words() -> None:
     assert Claim("The user.").share({"a"}) == Claim("The user.").support(set(), talk().offered_by_all) == 0.0
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_stories_that_the_rules_were_adjusted_to(language: str) -> None:
-    result = measure(stories("tuning", language))
-    assert (result.held, len(result.stored) <= 1, len(result.misplaced) <= 3) == ([], True, True)
+BOUNDS = {"tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (5, 4, 9)}
+"""Most true statements held back, false ones stored and citations misplaced, of both languages (bench/RESULTS.md)."""
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_the_stories_are_judged_as_well_as_they_were(half: str) -> None:
+    results = [measure(stories(half, language)) for language in LANGUAGES]
+    held, stored, misplaced = BOUNDS[half]
+    assert sum(len(result.held) for result in results) <= held
+    assert sum(len(result.stored) for result in results) <= stored
+    assert sum(len(result.misplaced) for result in results) <= misplaced
 
 
 EXAMPLE = re.compile(r"\"([^\"\n]{12,})\"|“([^”\n]{12,})”|「([^」\n]{8,})」")

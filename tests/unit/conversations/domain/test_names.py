@@ -18,7 +18,7 @@ from conversations.domain.names import bare, is_inflected, loanwords, names, squ
         ("The user reads “norwegian wood”.", ["norwegian wood"]),
         ("ユーザーはObsidianを使う。", ["Obsidian"]),
         ("ユーザーは札幌で佐藤さんと働く。", ["札幌", "佐藤"]),
-        ("ユーザーは八王子店で働く。", ["八王子"]),
+        ("ユーザーは八王子店で働く。", ["八王子", "八王子店"]),
         ("ユーザーは休日に阿佐ヶ谷の店へ行き、木曜日に一文の値をつける。", ["阿佐ヶ谷"]),
         ("ユーザーは犬のポチを飼う。", ["ポチ"]),
         ("ユーザーはキプロスへ旅行する。", ["キプロス"]),
