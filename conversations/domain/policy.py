@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from conversations.domain.client_talk import Unstored
+from conversations.domain.languages import AUTO, is_setting
 from conversations.domain.layers import BY_NAME, PRECEDENCE
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
@@ -29,6 +30,9 @@ MAX_TOKENS_LIMIT: Final = 2**53
 
 MAX_SYSTEM_PROMPT_LENGTH: Final = 1_000_000
 """As a bound only: an agent's own prompt passes through here too, and must not be refused twice."""
+
+MAX_INSTRUCTIONS: Final = 2_000
+"""Characters of an operator's instructions for extraction, or for summaries."""
 
 CACHED_GROWTH_FACTOR: Final = 3
 """By so many times its limit a cached conversation grows before it is cut back to its limit."""
@@ -208,6 +212,34 @@ class SessionPolicy(Policy):
             _("Idle time"), _("after this time without a message a session is ended automatically"), _("minutes")
         )
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingPolicy(Policy):
+    """Language and instructions of models that write memories, summaries and entries of projects."""
+
+    memory_language: str = AUTO
+    extraction_instructions: str = ""
+    summary_instructions: str = ""
+
+    TITLE = _("Texts by models")
+    CHECKS = {
+        "memory_language": Check(is_setting, _("auto, agent, or a language tag such as en or pt-BR")).described(
+            _("Language of memories"),
+            _(
+                "`auto`: memories, summaries and entries of projects are in the language of the messages that they "
+                "come from; `agent`: in the agent's"
+            ),
+        ),
+        "extraction_instructions": text(MAX_INSTRUCTIONS).described(
+            _("Instructions for memories"),
+            _("the operator's own rules, after those of the prompt, for what is remembered"),
+        ),
+        "summary_instructions": text(MAX_INSTRUCTIONS).described(
+            _("Instructions for summaries"), _("the operator's own rules, after those of the prompt, for summaries")
+        ),
+    }
+    OPERATOR_ONLY = frozenset({"extraction_instructions", "summary_instructions"})
 
 
 @dataclass(frozen=True, kw_only=True)
