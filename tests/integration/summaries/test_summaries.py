@@ -389,3 +389,36 @@ def test_blank_messages_are_covered_and_never_asked_about(talk: Talk, llm: LLMSe
     talk.end()
     talk.summarize()
     assert talk.summary is not None and talk.summary.message_count == 26 and len(llm.asked) == 1
+
+
+GOOD = "The harbour of Otaru was the topic of all messages."
+TRANSCRIPT = "user: Message m0001x about the harbour.\nassistant: Message m0002x about the harbour."
+
+
+@pytest.mark.parametrize(
+    "bad", [TRANSCRIPT, "小樽の港の話をした。", "As an AI language model I cannot.", "They met in Osaka."]
+)
+def test_what_is_no_summary_is_asked_for_once_more(talk: Talk, llm: LLMServer, bad: str) -> None:
+    talk.say_many(20)
+    llm.then(Reply(bad), Reply(f"<think>They want it short.</think>\n{GOOD}"))
+    assert talk.summarize().state == "done"
+    summary = talk.summary
+    assert summary is not None and (summary.text, summary.generator) == (GOOD, "llm")
+    first, second = llm.asked
+    assert second.system.startswith(first.system) and "could not be kept" in second.system
+
+
+def test_what_is_no_summary_twice_is_replaced_and_marked(talk: Talk, llm: LLMServer) -> None:
+    talk.say_many(20)
+    llm.answer(Reply(TRANSCRIPT))
+    assert talk.summarize().state == "done"
+    summary = talk.summary
+    assert summary is not None and (summary.generator, summary.model, len(llm.asked)) == ("extractive", "", 2)
+
+
+def test_the_operators_instructions_are_in_the_prompt(talk: Talk, llm: LLMServer) -> None:
+    talk.set_policy(summary_instructions="Name the owner of each task.")
+    talk.say_many(20)
+    llm.answer(Reply(GOOD))
+    talk.summarize()
+    assert llm.asked[0].system.endswith("Name the owner of each task.")
