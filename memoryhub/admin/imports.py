@@ -1,11 +1,14 @@
 """Pages of imports: upload another system's export, see what will come, follow it, undo it. For administrators."""
 
+import zipfile
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any, Final
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -57,6 +60,17 @@ ROW_LABELS: Final = {
 FORMAT_NAMES: Final = [("", _("recognise it")), *((name, format.label) for name, format in FORMATS.items())]
 
 
+class FilesInput(forms.FileInput):
+    allow_multiple_selected = True
+
+
+class FilesField(forms.FileField):
+    """One file or several, as a list."""
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        return [super(FilesField, self).clean(file, initial) for file in data or []]
+
+
 class UploadForm(forms.Form):
     """Target agent and user, format and file of an import."""
 
@@ -77,11 +91,11 @@ class UploadForm(forms.Form):
         help_text=_("Only for CSV or JSON Lines whose columns are not recognised: content=text, created_at=date."),
     )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
-    file = forms.FileField(
+    file = FilesField(
         label=_("file"),
         required=False,
-        widget=forms.FileInput(attrs={"class": "hub-input"}),
-        help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
+        widget=FilesInput(attrs={"class": "hub-input"}),
+        help_text=_("The zip as downloaded, or files from it."),
     )
 
     def clean_columns(self) -> dict[str, str]:
@@ -130,9 +144,9 @@ def imports_view(request: HttpRequest) -> HttpResponse:
 
 
 def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
-    by, now, file = principal(request), clock(), values.get("file")
+    by, now, file = principal(request), clock(), _packed(values["file"])
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
-    name = file.name if file else values["file_name"]
+    name = (file.name if file else "") or values["file_name"]
     row = new_import(
         actor=actor,
         format=values["format"],
@@ -146,6 +160,20 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
         row = _append(row, file, by)
         enqueue_import_step(row=row, verb=PREVIEW, by=by, now=now)
     return row
+
+
+def _packed(files: Sequence[UploadedFile]) -> UploadedFile | None:
+    """Return one file, several as a zip, None for none; the page's script packs its own."""
+    if len(files) <= 1:
+        return files[0] if files else None
+    packed = TemporaryUploadedFile("files.zip", "application/zip", 0, None)
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number, file in enumerate(files):
+            with archive.open(f"{number}/{PurePosixPath(file.name or '').name}", "w") as member:
+                for piece in file.chunks():
+                    member.write(piece)
+    packed.size = packed.tell()
+    return packed
 
 
 def _append(row: Import, file: UploadedFile, by: Principal, offset: int = 0) -> Import:
@@ -175,10 +203,14 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     """Show an import's preview or report, its progress, and the next actions."""
     row = _row(import_id)
     if request.method == "POST":
-        verb = submitted_text(request, "verb")
+        verb, format = submitted_text(request, "verb"), submitted_text(request, "format")
         try:
             enqueue_import_step(
-                row=row, verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW, by=principal(request), now=clock()
+                row=row,
+                verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
+                format=format if "format" in request.POST and format in dict(FORMAT_NAMES) else None,
+                by=principal(request),
+                now=clock(),
             )
         except DomainError as error:
             messages.error(request, str(error))
@@ -196,7 +228,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
-        format_name=FORMATS[row.format].label if row.format in FORMATS else "",
+        format=FORMATS.get(row.format), format_key=row.format, formats=FORMAT_NAMES,
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),

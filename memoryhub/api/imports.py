@@ -154,15 +154,16 @@ class ImportChunks(_OneImport):
 
 
 class ImportOrderIn(StrictSerializer):
-    """The step to take: preview, run or undo."""
+    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
 
     verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO)])
+    format = OneOf(choices=[(name, name) for name in FORMATS], required=False)
 
 
 class ImportOrders(_OneImport):
     @operation("import_order", Scope.ADMIN, request=ImportOrderIn, responses={202: ImportOut})
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
-        row = self.row(import_id)
-        enqueue_import_step(row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now)
+        row, values = self.row(import_id), self.validated(ImportOrderIn)
+        enqueue_import_step(row=row, verb=values["verb"], format=values.get("format"), by=self.principal, now=self.now)
         return Response(ImportOut(with_jobs([row])[0]).data, status=202)

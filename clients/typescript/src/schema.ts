@@ -2236,7 +2236,7 @@ export interface components {
          *     * `table` - table
          * @enum {string}
          */
-        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
+        ImportFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2260,13 +2260,14 @@ export interface components {
              *     * `mem0` - mem0
              *     * `table` - table
              */
-            format?: components["schemas"]["ImportInFormatEnum"];
+            format?: components["schemas"]["ImportFormatEnum"];
             /** @description Columns of a CSV or JSON Lines file: `content=text,created_at=date`. Meanings: content, role, session, title, created_at, user_id, id, kind, tags. */
             columns?: string;
         };
-        /** @description The step to take: preview, run or undo. */
+        /** @description The step to take: preview, run or undo; a `format` corrects the one that was recognised. */
         ImportOrderInRequest: {
             verb: components["schemas"]["ImportOrderInVerbEnum"];
+            format?: components["schemas"]["ImportFormatEnum"];
         };
         /**
          * @description * `preview` - preview

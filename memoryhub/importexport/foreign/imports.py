@@ -192,7 +192,7 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
 
 def _read(archive: Archive, context: ImportContext) -> Iterator[LocatedRecord]:
     """Yield an archive's records, then what names the files that the format has not opened."""
-    yield from _with_distinct_names(FORMATS[context.format].read(archive, context.now))
+    yield from _with_distinct_names(FORMATS[context.format].reader.read(archive, context.now))
     unused = [name for name in archive.names if name not in archive.opened]
     for name in unused[:MAX_EXAMPLES]:
         yield LocatedRecord(Omission(UNUSED_FILES), file=name)

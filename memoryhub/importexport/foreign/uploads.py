@@ -144,8 +144,11 @@ def state_of(row: Import) -> str:
 
 
 @transaction.atomic
-def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
-    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState, Forbidden."""
+def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime, format: str | None = None) -> UUID:
+    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState, Forbidden.
+
+    A `format` corrects the one that was recognised; "" recognises it again.
+    """
     row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
     _check_caller(row, by)
     if verb == UNDO and not by.is_trusted:
@@ -160,6 +163,9 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime)
         raise WrongImportState(_("There is nothing to undo: it was not imported, or was undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or start another import."))
+    if verb != UNDO and format is not None:
+        row.format = format
+        row.save(update_fields=["format"])
     audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}, order=order_of(by)

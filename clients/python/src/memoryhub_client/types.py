@@ -38,7 +38,7 @@ DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
-ImportInFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
+ImportFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
 ImportOrderInVerb = Literal["preview", "run", "undo"]
 ImportOutState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
@@ -659,14 +659,15 @@ class ImportIn(Write, total=False):
     agent_id: str
     user_id: str
     file_name: Required[str]
-    format: ImportInFormat
+    format: ImportFormat
     columns: str
 
 
 class ImportOrderIn(Write, total=False):
-    """The step to take: preview, run or undo."""
+    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
 
     verb: Required[ImportOrderInVerb]
+    format: ImportFormat
 
 
 class Import(TypedDict):

@@ -52,6 +52,8 @@ SETTINGS: Final = "tools, servers and files of agents."
 MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
 
+SIGN: Final = "agents with `blocks` or `core_memory`, or passages"
+
 
 def recognises(archive: Archive) -> bool:
     return any(_is_agent_file(value) or _is_passage(value) for value in first_values(archive, _files(archive)))

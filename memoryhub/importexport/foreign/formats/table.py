@@ -88,6 +88,9 @@ def parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
+SIGN: Final = "named columns, or a first line with the column of a text"
+
+
 def recognises(archive: Archive) -> bool:
     return any("content" in _meanings(header, {}) for header in _headers(archive))
 
