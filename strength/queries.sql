@@ -205,7 +205,7 @@ LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = 
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
 -- name: next_unread_session
--- The session to read next for strategies that are behind: the requested one first, then in order of the last message.
+-- The session to read next for strategies that are behind: the requested one first, then that with the newest messages.
 SELECT session.id FROM conversations_session AS session
 WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
     AND EXISTS (
@@ -215,7 +215,7 @@ WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
             AND known.strategy = wanted.strategy
         WHERE coalesce(known.read_until, 0) < session.message_count
     )
-ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at, session.id
+ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at DESC NULLS LAST, session.id DESC
 LIMIT 1
 
 -- name: pass_over_unread

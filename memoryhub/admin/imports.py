@@ -1,7 +1,8 @@
 """Pages of imports: upload another system's export, see what will come, follow it, undo it. For administrators."""
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 from uuid import UUID
@@ -15,20 +16,21 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import clock, form_errors, format_count, principal, render_page
+from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.formats.table import parse_columns
-from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.imports import extraction_cost, new_import, undo_conversation
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
 from memoryhub.importexport.foreign.uploads import (
     PREVIEW,
     RUN,
     UNDO,
+    UNDO_REASON,
     append_chunk,
     enqueue_import_step,
     state_of,
@@ -58,6 +60,21 @@ ROW_LABELS: Final = {
     DOCUMENTS: _("Documents"),
 }
 FORMAT_NAMES: Final = [("", _("recognise it")), *((name, format.label) for name, format in FORMATS.items())]
+
+
+@dataclass(frozen=True)
+class ConversationLine:
+    """A conversation of an import with the number of memories extracted from it."""
+
+    row_id: UUID
+    title: str
+    address: str
+    messages: int
+    memories: int
+
+
+CONVERSATIONS: Final[list[Callable[[Import], Sequence[ConversationLine]]]] = []
+"""Functions that return an import's conversations with memories; registered by apps."""
 
 
 class FilesInput(forms.FileInput):
@@ -205,6 +222,8 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     if request.method == "POST":
         verb, format = submitted_text(request, "verb"), submitted_text(request, "format")
         try:
+            if "row_id" in request.POST:
+                return _undo_conversation(request, row)
             enqueue_import_step(
                 row=row,
                 verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
@@ -228,13 +247,27 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
-        format=FORMATS.get(row.format), format_key=row.format, formats=FORMAT_NAMES,
+        conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
+        cost=extraction_cost(row, now=clock()), format=FORMATS.get(row.format), format_key=row.format,
+        formats=FORMAT_NAMES,
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
+
+
+def _undo_conversation(request: HttpRequest, row: Import) -> HttpResponse:
+    row_id = as_uuid(submitted_text(request, "row_id"))
+    if row_id is None or state_of(row) != "imported":
+        raise Http404
+    kept = undo_conversation(row=row, row_id=row_id, by=principal(request), reason=UNDO_REASON, now=clock())
+    if kept:
+        messages.error(request, gettext("The conversation was changed since the import, and is kept."))
+    else:
+        messages.success(request, gettext("The conversation was removed, with the memories from it alone."))
+    return HttpResponseRedirect(request.path)
 
 
 def _row(import_id: UUID) -> Import:

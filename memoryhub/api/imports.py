@@ -5,6 +5,7 @@ import binascii
 from typing import Any, Final
 from uuid import UUID
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,7 +18,7 @@ from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
-from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.imports import Cost, extraction_cost, new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.uploads import (
     MAX_UPLOAD_BYTES,
@@ -69,6 +70,18 @@ class ChunkIn(StrictSerializer):
             raise serializers.ValidationError("must be base64.") from None
 
 
+class CostOut(serializers.Serializer[Cost]):
+    """What the extraction of an import's new conversations takes at most."""
+
+    model = serializers.CharField()
+    calls = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    dollars = serializers.DecimalField(
+        max_digits=16, decimal_places=8, allow_null=True, help_text="null: no price known (MEMORYHUB_LLM_PRICES)."
+    )
+
+
 class ImportOut(serializers.ModelSerializer):
     """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
 
@@ -81,11 +94,15 @@ class ImportOut(serializers.ModelSerializer):
     state = serializers.SerializerMethodField()
     progress = serializers.SerializerMethodField(help_text="Bytes read of the file's, while a job runs.")
     report = serializers.DictField()
+    extraction_cost = serializers.SerializerMethodField(
+        help_text="null without a model or new conversations; background calls keep to the agent's daily caps."
+    )
 
     class Meta:
         model = Import
         fields = (
-            "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report", "created_at",
+            "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report",
+            "extraction_cost", "created_at",
             "previewed_at", "imported_at", "undone_at",
         )  # fmt: skip
 
@@ -97,6 +114,11 @@ class ImportOut(serializers.ModelSerializer):
     def get_progress(self, row: Import) -> dict[str, Any] | None:
         return row.job.progress if row.job is not None else None
 
+    @extend_schema_field(CostOut(allow_null=True))
+    def get_extraction_cost(self, row: Import) -> dict[str, Any] | None:
+        cost = extraction_cost(row, now=timezone.now())
+        return CostOut(cost).data if cost is not None else None
+
 
 class ImportListQuery(TenantQuery, PageQuery):
     """Agent and user whose imports are listed."""
@@ -107,7 +129,7 @@ class Imports(ApiView):
     def get(self, request: Request) -> Response:
         """List the imports into one actor's memory, the newest first."""
         tenant = self.reading(self.query(ImportListQuery))
-        rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor")
+        rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor__agent")
         return self.page(
             rows,
             ImportOut,

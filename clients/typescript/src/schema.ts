@@ -1922,6 +1922,18 @@ export interface components {
             reason?: string;
             project: string;
         };
+        /** @description What the extraction of an import's new conversations takes at most. */
+        CostOut: {
+            model: string;
+            calls: number;
+            input_tokens: number;
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description null: no price known (MEMORYHUB_LLM_PRICES).
+             */
+            dollars: number | null;
+        };
         CountOut: {
             count: number;
         };
@@ -2297,6 +2309,8 @@ export interface components {
             report: {
                 [key: string]: unknown;
             };
+            /** @description null without a model or new conversations; background calls keep to the agent's daily caps. */
+            readonly extraction_cost: components["schemas"]["CostOut"] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */

@@ -23,6 +23,7 @@ from memoryhub.env import private_folder
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
 from memoryhub.importexport.foreign.imports import (
+    UNTRUSTED_UNDO,
     CannotImport,
     ImportContext,
     dry_step,
@@ -152,7 +153,7 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime,
     row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
     _check_caller(row, by)
     if verb == UNDO and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not undo an import; a curator can."))
+        raise Forbidden(UNTRUSTED_UNDO)
     job = with_jobs([row])[0].job
     if job is not None and job.state in OPEN:
         raise WrongImportState(_("Another job of this import is running; wait for it."))

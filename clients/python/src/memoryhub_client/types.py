@@ -445,6 +445,16 @@ class CorrectionIn(Write, total=False):
     project: Required[str]
 
 
+class Cost(TypedDict):
+    """What the extraction of an import's new conversations takes at most."""
+
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    dollars: float | None
+
+
 class Count(TypedDict):
     count: int
 
@@ -684,6 +694,7 @@ class Import(TypedDict):
     state: ImportOutState
     progress: Progress | None
     report: dict[str, Any]
+    extraction_cost: Cost | None
     created_at: str
     previewed_at: NotRequired[str | None]
     imported_at: NotRequired[str | None]
