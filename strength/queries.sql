@@ -235,6 +235,49 @@ SET read_until = excluded.read_until, passed_until = excluded.passed_until,
         ELSE least(excluded.passed_after, cursor.read_until) END
 WHERE cursor.read_until < excluded.read_until
 
+-- name: reading_of_import
+-- Messages of an import's conversations; those that a strategy has not read yet, and those that were passed over.
+SELECT coalesce(sum(messages), 0), coalesce(sum(waiting), 0), coalesce(sum(skipped), 0) FROM (
+    SELECT session.message_count AS messages,
+        max(session.message_count - coalesce(cursor.read_until, 0)) AS waiting,
+        max(coalesce(cursor.passed_until - cursor.passed_after, 0)) AS skipped
+    FROM conversations_session AS session
+    CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+    LEFT JOIN strength_strategycursor AS cursor
+        ON cursor.actor_id = session.actor_id AND cursor.session_id = session.id AND cursor.strategy = wanted.strategy
+    WHERE (session.actor_id, session.id) IN (
+        SELECT actor_id, row_id FROM memoryhub_importedrow WHERE import_id = %(import_id)s AND kind = %(kind)s)
+    GROUP BY session.id, session.message_count
+) AS session
+
+-- name: pass_over_import
+-- Moves the cursors to the end of an import's sessions, and records the range that they passed over.
+INSERT INTO strength_strategycursor AS cursor
+    (actor_id, strategy, session_id, read_until, passed_after, passed_until)
+SELECT session.actor_id, wanted.strategy, session.id, session.message_count, coalesce(known.read_until, 0),
+    session.message_count
+FROM conversations_session AS session
+CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+LEFT JOIN strength_strategycursor AS known
+    ON known.actor_id = session.actor_id AND known.session_id = session.id AND known.strategy = wanted.strategy
+WHERE session.actor_id = %(actor_id)s AND session.message_count > coalesce(known.read_until, 0)
+    AND session.id IN (
+        SELECT row_id FROM memoryhub_importedrow
+        WHERE actor_id = %(actor_id)s AND import_id = %(import_id)s AND kind = %(kind)s)
+ON CONFLICT (actor_id, session_id, strategy) DO UPDATE
+SET read_until = excluded.read_until, passed_until = excluded.passed_until,
+    passed_after = CASE WHEN cursor.passed_after < cursor.passed_until THEN cursor.passed_after
+        ELSE least(excluded.passed_after, cursor.read_until) END
+WHERE cursor.read_until < excluded.read_until
+
+-- name: return_to_import
+-- Moves the cursors back to where they passed over messages of an import's sessions.
+UPDATE strength_strategycursor SET read_until = least(read_until, passed_after), passed_until = passed_after
+WHERE actor_id = %(actor_id)s AND strategy = ANY (%(strategies)s::text[]) AND passed_after < passed_until
+    AND session_id IN (
+        SELECT row_id FROM memoryhub_importedrow
+        WHERE actor_id = %(actor_id)s AND import_id = %(import_id)s AND kind = %(kind)s)
+
 -- name: ensure_cursors
 -- A row for every strategy of a session, all locked: writers that move one wait for those that move another.
 INSERT INTO strength_strategycursor (actor_id, strategy, session_id, read_until, passed_until)

@@ -3,8 +3,9 @@
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from django import forms
@@ -23,7 +24,7 @@ from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.formats.table import parse_columns
-from memoryhub.importexport.foreign.imports import extraction_cost, new_import, undo_conversation
+from memoryhub.importexport.foreign.imports import Reading, extraction_cost, new_import, undo_conversation
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
 from memoryhub.importexport.foreign.uploads import (
@@ -75,6 +76,22 @@ class ConversationLine:
 
 CONVERSATIONS: Final[list[Callable[[Import], Sequence[ConversationLine]]]] = []
 """Functions that return an import's conversations with memories; registered by apps."""
+
+
+class Reader(Protocol):
+    """Reads an import's conversations in the background, until it is paused."""
+
+    def reading(self, row: Import) -> Reading | None: ...
+
+    def pause(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+    def resume(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+
+READERS: Final[list[Reader]] = []
+"""Modules or objects that read; registered by apps."""
+
+PAUSE, RESUME = "pause", "resume"
 
 
 class FilesInput(forms.FileInput):
@@ -224,6 +241,11 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         try:
             if "row_id" in request.POST:
                 return _undo_conversation(request, row)
+            if verb in (PAUSE, RESUME):
+                for reader in READERS:
+                    move = reader.pause if verb == PAUSE else reader.resume
+                    move(row=row, by=principal(request), now=clock())
+                return HttpResponseRedirect(request.path)
             enqueue_import_step(
                 row=row,
                 verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
@@ -247,6 +269,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
+        readings=[found for reader in READERS if (found := reader.reading(row))] if state == "imported" else [],
         conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
         cost=extraction_cost(row, now=clock()), format=FORMATS.get(row.format), format_key=row.format,
         formats=FORMAT_NAMES,

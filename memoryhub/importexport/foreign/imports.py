@@ -137,6 +137,15 @@ class Cost:
     dollars: Decimal | None
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How far a model has read an import's conversations: their messages, those that wait, and those passed over."""
+
+    messages: int
+    waiting: int
+    skipped: int
+
+
 class CostEstimate(Protocol):
     def __call__(self, *, actor: Actor, sessions: int, tokens: int, now: datetime) -> Cost | None: ...
 

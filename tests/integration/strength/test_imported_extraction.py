@@ -14,15 +14,18 @@ from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
 from conversations.models import Message, Session
-from memoryhub.importexport.foreign.imports import extraction_cost
+from memoryhub.auth.models import AuditEntry
+from memoryhub.importexport.foreign.imports import Reading, extraction_cost
 from memoryhub.importexport.foreign.models import Import
+from memoryhub.jobs.models import Job
 from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor
+from strength.actions.import_reading import reading
 from strength.models import Memory
 from tests.factories.planting import API, made
 from tests.fakes.llm_server import Asked, LLMServer
 from tests.integration.memoryhub.importexport.conftest import run
-from tests.integration.strength.talking import Model, item, messages_shown, read
+from tests.integration.strength.talking import Model, item, messages_shown, read, talk
 
 WHOSE = ("--agent", "kana", "--user", "hiroki")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -87,6 +90,38 @@ def test_the_newest_conversations_are_read_first(db: None, llm: LLMServer, tmp_p
     Model(llm, noted)
     read(Actor.objects.get(user_id="hiroki"), now=NOW)
     assert [text.split()[-1] for text in seen] == ["2.", "1.", "0."]
+
+
+def test_extraction_is_paused_and_resumed(db: None, boss: Client, llm: LLMServer, tmp_path: Path) -> None:
+    run("import", write_chats(tmp_path, count=3), *WHOSE)
+    Model(llm, draw)
+    actor, row = Actor.objects.get(user_id="hiroki"), Import.objects.get()
+    address = reverse("import_page", args=[row.pk])
+    assert reading(row) == Reading(3, 3, 0)
+    assert "Pause the extraction" in boss.get(address).content.decode()
+
+    boss.post(address, {"verb": "pause"})
+
+    assert reading(row) == Reading(3, 0, 3)
+    read(actor, now=NOW)
+    assert not Memory.objects.exists()
+    talk(actor, "I like coffee.")
+    read(actor, now=NOW)
+    assert Memory.objects.get().content.endswith("I like coffee.")
+    page = boss.get(address).content.decode()
+    assert "Of 3 messages 0 wait to be read, and 3 are left out" in page and "Pause the extraction" not in page
+
+    Job.objects.all().delete()
+    boss.post(address, {"verb": "resume"})
+
+    assert reading(row) == Reading(3, 3, 0)
+    assert Job.objects.filter(kind="extract", actor=actor).exists()
+    read(actor, now=NOW)
+    assert (Memory.objects.count(), reading(row)) == (4, Reading(3, 0, 0))
+    assert "left out until" in boss.get(address).content.decode()
+    assert set(AuditEntry.objects.filter(verb__in=["pause", "resume"]).values_list("object_id", flat=True)) == {
+        str(row.pk)
+    }
 
 
 def test_a_conversation_is_removed_with_its_memories(db: None, boss: Client, llm: LLMServer, tmp_path: Path) -> None:
