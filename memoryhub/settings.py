@@ -240,6 +240,7 @@ SPECTACULAR_SETTINGS = {
         "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
         "ContextFormatEnum": ["anthropic", "openai"],
         "ImportFormatEnum": "memoryhub.importexport.foreign.formats.FORMATS",
+        "ImportStateEnum": "memoryhub.importexport.foreign.uploads.STATES",
         "BlockTypeEnum": "conversations.api.blocks.BLOCK_FIELDS",
         "SummaryGeneratorEnum": ["llm", "extractive"],
         "SummaryVerbEnum": ["write", "edit", "lock", "unlock", "restore", "delete"],

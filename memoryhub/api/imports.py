@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.utils import timezone
@@ -94,15 +95,11 @@ class ImportOut(serializers.ModelSerializer):
     state = serializers.SerializerMethodField()
     progress = serializers.SerializerMethodField(help_text="Bytes read of the file's, while a job runs.")
     report = serializers.DictField()
-    extraction_cost = serializers.SerializerMethodField(
-        help_text="null without a model or new conversations; background calls keep to the agent's daily caps."
-    )
 
     class Meta:
         model = Import
-        fields = (
-            "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report",
-            "extraction_cost", "created_at",
+        fields: ClassVar[Sequence[str]] = (
+            "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report", "created_at",
             "previewed_at", "imported_at", "undone_at",
         )  # fmt: skip
 
@@ -113,6 +110,17 @@ class ImportOut(serializers.ModelSerializer):
     @extend_schema_field(ProgressOut(allow_null=True))
     def get_progress(self, row: Import) -> dict[str, Any] | None:
         return row.job.progress if row.job is not None else None
+
+
+class OneImportOut(ImportOut):
+    """An import with what the extraction of its new conversations takes."""
+
+    extraction_cost = serializers.SerializerMethodField(
+        help_text="null without a model or new conversations; background calls keep to the agent's daily caps."
+    )
+
+    class Meta(ImportOut.Meta):
+        fields: ClassVar[Sequence[str]] = (*ImportOut.Meta.fields, "extraction_cost")
 
     @extend_schema_field(CostOut(allow_null=True))
     def get_extraction_cost(self, row: Import) -> dict[str, Any] | None:
@@ -129,7 +137,7 @@ class Imports(ApiView):
     def get(self, request: Request) -> Response:
         """List the imports into one actor's memory, the newest first."""
         tenant = self.reading(self.query(ImportListQuery))
-        rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor__agent")
+        rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(
             rows,
             ImportOut,
@@ -160,10 +168,10 @@ class _OneImport(ApiView):
 
 
 class OneImport(_OneImport):
-    @operation("import_get", Scope.ADMIN, responses=ImportOut)
+    @operation("import_get", Scope.ADMIN, responses=OneImportOut)
     def get(self, request: Request, import_id: UUID) -> Response:
-        """Return an import with its state, progress and report."""
-        return Response(ImportOut(self.row(import_id)).data)
+        """Return an import with its state, progress, report, and the cost of its extraction."""
+        return Response(OneImportOut(self.row(import_id)).data)
 
 
 class ImportChunks(_OneImport):

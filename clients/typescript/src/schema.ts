@@ -148,7 +148,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return an import with its state, progress and report. */
+        /** @description Return an import with its state, progress, report, and the cost of its extraction. */
         get: operations["import_get"];
         put?: never;
         post?: never;
@@ -2303,14 +2303,12 @@ export interface components {
             file_name?: string;
             /** Format: int64 */
             size?: number;
-            readonly state: components["schemas"]["ImportOutStateEnum"];
+            readonly state: components["schemas"]["ImportStateEnum"];
             /** @description Bytes read of the file's, while a job runs. */
             readonly progress: components["schemas"]["ProgressOut"] | null;
             report: {
                 [key: string]: unknown;
             };
-            /** @description null without a model or new conversations; background calls keep to the agent's daily caps. */
-            readonly extraction_cost: components["schemas"]["CostOut"] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -2319,6 +2317,13 @@ export interface components {
             imported_at?: string | null;
             /** Format: date-time */
             undone_at?: string | null;
+        };
+        ImportPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["ImportOut"][];
         };
         /**
          * @description * `uploading` - uploading
@@ -2331,14 +2336,7 @@ export interface components {
          *     * `failed` - failed
          * @enum {string}
          */
-        ImportOutStateEnum: "uploading" | "previewing" | "importing" | "undoing" | "previewed" | "imported" | "undone" | "failed";
-        ImportPage: {
-            /** Format: uri */
-            next: string | null;
-            /** Format: uri */
-            previous: string | null;
-            results: components["schemas"]["ImportOut"][];
-        };
+        ImportStateEnum: "uploading" | "previewing" | "importing" | "undoing" | "previewed" | "imported" | "undone" | "failed";
         ItemErrorOut: {
             field: string | null;
             code: string;
@@ -2767,6 +2765,34 @@ export interface components {
         NewMessageRoleEnum: "user" | "assistant" | "system" | "tool" | "kana" | "yuno";
         /** @enum {unknown} */
         NullEnum: null;
+        /** @description An import with what the extraction of its new conversations takes. */
+        OneImportOut: {
+            /** Format: uuid */
+            readonly id: string;
+            agent_id: string;
+            user_id: string;
+            /** @description Empty until it is recognised. */
+            format: string;
+            file_name?: string;
+            /** Format: int64 */
+            size?: number;
+            readonly state: components["schemas"]["ImportStateEnum"];
+            /** @description Bytes read of the file's, while a job runs. */
+            readonly progress: components["schemas"]["ProgressOut"] | null;
+            report: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            previewed_at?: string | null;
+            /** Format: date-time */
+            imported_at?: string | null;
+            /** Format: date-time */
+            undone_at?: string | null;
+            /** @description null without a model or new conversations; background calls keep to the agent's daily caps. */
+            readonly extraction_cost: components["schemas"]["CostOut"] | null;
+        };
         OneOrManyInRequest: components["schemas"]["MessageInRequest"] | components["schemas"]["BatchInRequest"];
         /** @description Policy values for one call. */
         OptionsInRequest: {
@@ -4014,7 +4040,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ImportOut"];
+                    "application/json": components["schemas"]["OneImportOut"];
                 };
             };
         };

@@ -40,7 +40,7 @@ Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
 ImportFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
 ImportOrderInVerb = Literal["preview", "run", "undo"]
-ImportOutState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
+ImportState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
 MemoryFeedChange = Literal["created", "changed", "superseded", "archived", "rejected", "erased"]
@@ -138,6 +138,26 @@ An archived one is out of catalogs, routing and contexts; `merged_into` is the p
     version: NotRequired[int]
     created_at: str
     updated_at: str
+
+
+class Import(TypedDict):
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+`report.dropped` has by reason the count and examples of what is left out by design."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    format: str
+    file_name: NotRequired[str]
+    size: NotRequired[int]
+    state: ImportState
+    progress: Progress | None
+    report: dict[str, Any]
+    created_at: str
+    previewed_at: NotRequired[str | None]
+    imported_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
 
 
 class Sleep(TypedDict):
@@ -680,27 +700,6 @@ class ImportOrderIn(Write, total=False):
     format: ImportFormat
 
 
-class Import(TypedDict):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
-
-`report.dropped` has by reason the count and examples of what is left out by design."""
-
-    id: str
-    agent_id: str
-    user_id: str
-    format: str
-    file_name: NotRequired[str]
-    size: NotRequired[int]
-    state: ImportOutState
-    progress: Progress | None
-    report: dict[str, Any]
-    extraction_cost: Cost | None
-    created_at: str
-    previewed_at: NotRequired[str | None]
-    imported_at: NotRequired[str | None]
-    undone_at: NotRequired[str | None]
-
-
 class ItemError(TypedDict):
     field: str | None
     code: str
@@ -890,6 +889,12 @@ class MoveIn(MergeIn, total=False):
     lines: Required[list[str]]
     new_project: bool
     document: str
+
+
+class OneImport(Import):
+    """An import with what the extraction of its new conversations takes."""
+
+    extraction_cost: Cost | None
 
 
 class OneOrManyIn(Write, total=False):
