@@ -336,6 +336,7 @@ POLICIES = [
     "memoryhub.llm.usage.caps.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
+    "conversations.domain.policy.WritingPolicy",
     "conversations.domain.policy.RetentionPolicy",
     "conversations.domain.policy.ChatPolicy",
     "summaries.domain.policy.SummaryPolicy",

@@ -11,6 +11,7 @@ from django.db.models import Case, Q, QuerySet, TextField, When
 from django.db.models.functions import Right
 
 from conversations.actions.context import LayerRequest
+from conversations.actions.writing import headings_language
 from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
 from memoryhub.auth.access import UnknownRow
@@ -79,7 +80,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
     is_edited = summary.locked and summary.generator == Generator.EXTRACTIVE
     text = with_origin_line(
         summary.text,
-        language=request.tenant.agent.language if request.tenant.agent else "en",
+        language=headings_language(request.tenant, request.context.message),
         is_own=session is not None and summary.session_id == session.pk,
         generator=Generator.PERSON if is_edited else summary.generator,
         ended_at=summary.local_end(request.zone),

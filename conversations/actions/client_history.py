@@ -19,7 +19,7 @@ from django.db.models import F
 from conversations.actions.deleted import without_deleted
 from conversations.actions.questions import Question
 from conversations.actions.screening import screen_message
-from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_tags
+from conversations.domain.client_talk import ClientTalk, Said, opening_of, session_of, without_additions
 from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy
@@ -76,12 +76,12 @@ def place_question(
     `name` is the client's for its conversation. A question that was asked at the same place before is the same one.
     A lone question in a known session restarts it where the client `sends_whole_history`; else it is what is new.
     """
-    tags = effective_policy(ChatPolicy, actor.agent, actor).unstored_tags
+    unstored = effective_policy(ChatPolicy, actor.agent, actor).unstored
     places = [place for place in range(len(talk.history)) if place not in talk.examples]
     # What is compared with stored messages is screened as they were; the model reads what the client shows.
     screening = Screening(actor)
-    history = [screen_message(without_tags(talk.history[place], tags), screening) for place in places]
-    asked = screen_message(without_tags(talk.asked, tags), screening)
+    history = [screen_message(without_additions(talk.history[place], unstored), screening) for place in places]
+    asked = screen_message(without_additions(talk.asked, unstored), screening)
     session_id = _session_of(actor, question, asked, history, name, store, now)
     own = Session.objects.filter(Session.has_id([session_id]), actor=actor).first() if session_id else None
     rows = _latest(actor, own.pk) if own else []

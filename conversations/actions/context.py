@@ -18,8 +18,9 @@ from prometheus_client import Counter, Histogram
 
 from conversations.actions.project_routing import route_to_project
 from conversations.actions.receipts import store_receipt
+from conversations.actions.writing import headings_language
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
-from conversations.domain.content import Block, Language
+from conversations.domain.content import Block
 from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.formats import Format
 from conversations.domain.layers import BY_NAME, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING, LayerResult
@@ -305,7 +306,7 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
 
 
 def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
-    context, agent = request.context, request.tenant.agent
+    context = request.context
     routing = request.routing if context.discloses_project else None
     may_ask = context.project == AUTO
     while True:
@@ -318,7 +319,7 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
                     nonce=secrets.token_hex(NONCE_BYTES),
                     policy=request.policy,
                     layers=layers,
-                    language=cast("Language", agent.language if agent else "en"),
+                    language=headings_language(request.tenant, context.message),
                     format=context.format,
                     project=request.project,
                     disclosed=request.project if routing and routing.discloses else None,

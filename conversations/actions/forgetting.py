@@ -210,8 +210,12 @@ def _note_deletion(session: Session) -> None:
 
 
 def lock_alone(actor_id: UUID) -> None:
-    """Lock an actor against all its writers; never after the shared lock, which others hold as well."""
+    """Lock an actor against all its writers; never after the shared lock, which others hold as well.
+
+    What waited for the lock, and read the actor before, finds `Actor.deletions` changed.
+    """
     Actor.objects.select_for_update().filter(pk=actor_id).first()
+    Actor.objects.filter(pk=actor_id).update(deletions=F("deletions") + 1)
 
 
 def _lock(session: Session) -> Session:

@@ -18,11 +18,13 @@ from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import prepared_cursor
 from memoryhub.tenancy.models import Actor
 
-# FOR KEY SHARE: the actor cannot be erased before the receipt is written. No receipt is written for an erased actor.
+# FOR KEY SHARE: waits for an erasure or a deletion of messages, and reads the actor's row again after it. No receipt is
+# written for an erased actor, and none that quotes what was deleted since the actor was read.
 INSERT_RECEIPT: Final = """
 INSERT INTO conversations_receipt
     (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
-SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
+SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor
+WHERE id = %s AND (deletions = %s OR %s) FOR KEY SHARE
 """
 
 # Clears the excerpts of some sources in every receipt that lists them as candidates; the items are kept.
@@ -51,7 +53,10 @@ def store_receipt(
     metadata: Mapping[str, Any],
     now: datetime,
 ) -> Receipt:
-    """Store the receipt of a context, in one statement. Raises UnknownRow where the actor no longer exists."""
+    """Store the receipt of a context, in one statement. Raises UnknownRow where the actor no longer exists.
+
+    Where messages were deleted since the actor was read, the receipt has no texts.
+    """
     screening = Screening(actor)
     items = _screened([item.as_json() for item in assembly.items], screening)
     receipt = Receipt(
@@ -67,16 +72,22 @@ def store_receipt(
             {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
         ),
     )
-    values: list[Any] = [
-        receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,
-        Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
-    ]  # fmt: skip
-    with prepared_cursor() as cursor:
-        cursor.execute(INSERT_RECEIPT, values)
-        if not cursor.rowcount:
+    if not _insert(receipt, actor, anyway=False):
+        receipt.query, receipt.items = "", [{**item, "excerpt": ""} for item in items]
+        if not _insert(receipt, actor, anyway=True):
             raise UnknownRow(_("The user was erased at the same time."))
     receipt._state.adding = False  # inserted by the statement above, so that a later save() updates
     return receipt
+
+
+def _insert(receipt: Receipt, actor: Actor, *, anyway: bool) -> bool:
+    values: list[Any] = [
+        receipt.pk, receipt.session_id, receipt.created_at, receipt.query, receipt.token_limit, receipt.total_tokens,
+        Jsonb(receipt.metadata), Jsonb(receipt.items), receipt.source_ids, actor.pk, actor.deletions, anyway,
+    ]  # fmt: skip
+    with prepared_cursor() as cursor:
+        cursor.execute(INSERT_RECEIPT, values)
+        return bool(cursor.rowcount)
 
 
 def _screened(items: list[dict[str, Any]], screening: Screening) -> list[dict[str, Any]]:

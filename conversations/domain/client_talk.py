@@ -39,13 +39,21 @@ class ClientTalk:
     examples: frozenset[int] = frozenset()
 
 
-def talk_of(messages: Sequence[NewMessage], tags: Iterable[str]) -> ClientTalk | None:
+@dataclass(frozen=True)
+class Unstored:
+    """What a program adds to a user's messages: texts within some tags, and texts that begin in some way."""
+
+    tags: tuple[str, ...]
+    openings: tuple[str, ...] = ()
+
+
+def talk_of(messages: Sequence[NewMessage], unstored: Unstored) -> ClientTalk | None:
     """Return a conversation by its last question, or its last tool results; None where it has neither.
 
     A message that holds nothing but what a program wraps in its tags is no question, if there is another.
     """
     places = [place for place, each in enumerate(messages) if each.role in (Role.USER, Role.TOOL)]
-    notes = {place for place in places if _is_note(messages[place], tags)}
+    notes = {place for place in places if _is_note(messages[place], unstored)}
     if not places:
         return None
     last = max((place for place in places if place not in notes), default=places[-1])
@@ -54,9 +62,11 @@ def talk_of(messages: Sequence[NewMessage], tags: Iterable[str]) -> ClientTalk |
     return ClientTalk(history, asked, after, frozenset(examples | {place for place in notes if place < last}))
 
 
-def _is_note(message: NewMessage, tags: Iterable[str]) -> bool:
-    is_text_only = message.blocks is None or all(map(is_text, message.blocks))
-    return message.role == Role.USER and is_text_only and not _without_tags(message.content, tags)
+def _is_note(message: NewMessage, unstored: Unstored) -> bool:
+    if message.role != Role.USER or not all(map(is_text, message.blocks or ())):
+        return False
+    texts = [message.content] if message.blocks is None else [block["text"] for block in message.blocks]
+    return not any(_said(text, unstored) for text in texts)
 
 
 def is_task(message: NewMessage, openings: Iterable[str]) -> bool:
@@ -65,23 +75,23 @@ def is_task(message: NewMessage, openings: Iterable[str]) -> bool:
     return message.role == Role.USER and any(start.startswith(" ".join(opening.split())) for opening in openings)
 
 
-def without_tags(message: NewMessage, tags: Iterable[str]) -> NewMessage:
-    """Return a user's message without what a program wraps in such tags; as it is where nothing else is in it."""
+def without_additions(message: NewMessage, unstored: Unstored) -> NewMessage:
+    """Return a user's message without what a program adds to it; as it is where nothing else is in it."""
     if message.role != Role.USER:
         return message
     if message.blocks is None:
-        content = _without_tags(message.content, tags)
+        content = _said(message.content, unstored)
         return replace(message, content=content) if content else message
     blocks = [
-        {**block, "text": _without_tags(block["text"], tags)} if is_text(block) else block for block in message.blocks
+        {**block, "text": _said(block["text"], unstored)} if is_text(block) else block for block in message.blocks
     ]
     kept = [block for block in blocks if not is_text(block) or block["text"]]
     return replace(message, content=text_of_blocks(kept), blocks=kept) if kept else message
 
 
-def _without_tags(text: str, tags: Iterable[str]) -> str:
-    result = text
-    for tag in tags:
+def _said(text: str, unstored: Unstored) -> str:
+    result = "" if text.lstrip().startswith(unstored.openings) else text
+    for tag in unstored.tags:
         opened, closed = f"<{tag}>", f"</{tag}>"
         parts, start = [], 0
         while (begin := result.find(opened, start)) >= 0 and (end := result.find(closed, begin)) >= 0:

@@ -17,25 +17,70 @@ _QUOTED: Final = re.compile(r"[「『\"“][^「『“」』\"”]*[」』\"”]
 """Quoted words, which are another's or a text to work on."""
 
 _VERB: Final = re.compile(
-    r"\b(?P<forget>forgett?|foget|forgetting|unlearn|unlearning)\b"
-    r"|\b(?P<erase>delete|erase|remove|wipe|purge|clear|scrub)\b"
-    r"|\b(?P<not>do not|don't|dont|never|stop|no longer|not|didn't|shouldn't)\b"
-    r" (?:ever |again |keep |please |want you to |want u to )*"
+    r"\b(?P<forget>fo?r?ge?tt?|forgetting|forgot|unlearn|unlearning|un-?remember)\b"
+    r"|\b(?P<erase>delete|erase|remove|wipe|purge|clear|scrub|scrap|discard|drop|strike|get rid of|nuke|lose|take"
+    r"|removing|deleting|erasing|deleted|erased|removed|wiped)\b"
+    r"|\b(?P<not>do not|don't|dont|never|stop|no longer|not|didn't|shouldn't"
+    r"|no need to|(?:don't|do not) (?:need|have) to"
+    r"|needn't|need not)"
+    r"\b (?:ever |again |keep |please |want you to |want u to )*"
     r"(?P<kept>remember|remembering|memori[sz]e|memori[sz]ing|know|knowing|mention|mentioning|keep|keeping"
-    r"|store|storing|save|saving|record|recording|retain|retaining|note|noting)\b"
+    r"|(?:hold|hang|holding|hanging) on ?to|store|storing|save|saving|record|recording|retain|retaining|note|noting|log"
+    r"|bring up|write down|use|remembered|kept|stored|retained|saved|recorded|noted)\b"
+)
+_WISH: Final = (
+    r"\bi(?:'d| would)? (?:prefer|rather|wish|appreciate it|love it|like it|be (?:grateful|glad|happy|happier))"
+    r"(?: if| that)? (?:you|u)(?:'d| would| could)?"
+    r"|\b(?:great|nice|better|good|best|kind|helpful) if (?:you|u)(?:'d| would| could)?"
 )
 _ASKED: Final = re.compile(
     r"(?:^|\b(?:please|pls|plz|just|also|so|now|then|kindly|and|but|hey|hi|ok|okay|well|actually|no|oh|again|anyway)"
     r"|\b(?:can|could|would|will) (?:you|u)(?: please| just| kindly)?|\bwould you mind"
     r"|\byou (?:can|may|should|must|have to|need to)"
-    r"|\b(?:want|like|need|ask|asked|request|prefer|rather)(?: that)?(?: you| u)(?: to| should)?"
-    r"|\bi(?:'d| would) rather you|\bi(?: do)?)$"
+    r"|\b(?:want|like|need|ask|asked|asking|request|prefer|rather)(?: that)?(?: you| u)(?: to| should)?"
+    r"|\bpossible (?:to|for you to)|\b(?:ok|okay|fine|alright|possible) if (?:you|u)"
+    r"|\b(?:make|be) sure(?: to| that you| you)?"
+    r"|[,:;–—-]"
+    r"|\bi(?:'d| would) rather you|\bi(?: do)?|\bthere(?:'s| is)|\byou|(?:" + _WISH + r"))$"
 )
 """What is before the verb of a request."""
 
+_PASSIVE: Final = re.compile(
+    r"(?:\b(?:i|we)(?:'d| would)? (?:want|like|need|prefer|wish)(?: to have| that)?|^(?:please )?(?:have|can|could|may)"
+    r"|\bplease have|^(?=.{1,120} (?:should|must|needs to|has to) be )) ?"
+    r"(?P<what>[^,]{1,120}?) (?:(?:to|should|must|needs to|has to|be|gone) )*"
+    r"(?:forgotten|deleted|erased|removed|wiped|purged|gone|taken out)\b(?P<where>.{0,80})"
+)
+_NOT_KEPT: Final = re.compile(
+    r"(?:\b(?:don't|do not|dont|never) want (?P<one>.{1,80}?)"
+    r"|\b(?P<two>.{1,80}?) (?:shouldn't|should not|must not|mustn't|not)"
+    r"|\b(?P<three>nothing .{1,80}?)(?= (?:is|be|gets?|stays?)\b))(?: (?:to be|is|be|gets?|being|ever|stays?))* "
+    r"(?:kept|stored|retained|remembered|saved|recorded|noted|logged)\b(?!.*\b(?:in|on|to) (?:the|my|this) )"
+)
+_OFF_THE_RECORD: Final = re.compile(
+    r"^(?:this is )?off the record\b|\b(?:keep|leave|get|take) (?P<what>.{1,80}?) (?:out of|off) (?:your|the) "
+    r"(?:long-term )?(?:memory|records?|notes?)\b|\bstrike (?P<other>.{1,80}?) from (?:the|your) records?\b"
+)
+_PRETEND: Final = re.compile(
+    r"\b(?:pretend|act (?:as if|like)|imagine)(?: that)? (?:i|we) (?:never|had never|hadn't|didn't|did not)(?: ever)? "
+    r"(?:told|tell|said|say|mentioned|mention|shared|share|wrote|write|brought up|bring up)\b(?P<what>.*)$"
+)
+_REFERS_BACK: Final = re.compile(
+    r"(?:it|that|this|those|them|all of (?:it|that|this)|all that|this one|that one)"
+    r"(?: all| on file| down| plz| pls| though| too| again| anywhere| ever| please| now| then| ok"
+    r"| okay| for me| thanks| from (?:(?:your|the) )?(?:long-term )?(?:memory|notes?|records?))*$"
+)
+_TOLD_BEFORE: Final = re.compile(
+    r"\byou knowing\b|\b(?:i|we) (?:just |have |ever |had |already |'ve |shouldn't have |should not have )*"
+    r"(?:told|tell|said|mentioned|shared|wrote|gave|given|brought up)\b"
+    r"|\b(?:you|u) (?:still |always |keep |even )*(?:think|know|remember|believe|bring|mention|have)\b"
+    r"|\babout my\b|\bmy\b.{1,80}\bsecret\b"
+)
+"""Mentions of earlier messages, to which "forget that" may refer."""
+
 _OWN: Final = re.compile(r"\b(?:my|our|me|mine|us|i|i'm|i've|i'd|myself)\b")
 _PRIVATE: Final = re.compile(
-    r"\b(?:that|this|the|those|these|my|our) (?:[\w-]+ )?(?:passwords?|address(?:es)?|phone|numbers?|e-?mails?"
+    r"\b(?:that|this|the|those|these|my|our) (?:[\w-]+ )?(?:passwords?|add?ress(?:es)?|phone|numbers?|e-?mails?"
     r"|birthdays?|salar(?:y|ies)|names?|diagnos[ie]s|pin|conversation|chat|appointment|illness|medication|allergy"
     r"|job)\b"
 )
@@ -44,9 +89,21 @@ _TOLD: Final = re.compile(
     r"|\b(?:about|of) (?:me|my|us|our)\b"
     r"|\b(?:you|u)(?: have|'ve)? (?:know|remember|stored|saved|have on)\b"
     r"|\bmy (?:personal )?(?:data|information|info)\b"
-    r"|\b(?:your|long-term) memory\b|\bin memory$|\bmemor(?:y|ies) (?:about|abt|of)\b"
+    r"|\byour (?:[\w-]+ )?(?:memory|records?|notes?|files?|data)\b|\b(?:long-term|from) memory\b"
+    r"|\b(?:information|data|info|details?|records?|notes?|stuff|memory|memories)"
+    r" (?:on|about|abt|of|regarding) (?:me|my|us|our)\b"
+    r"|\byou (?:keep|have|hold) (?:on|about) (?:me|us)\b|\b(?:yesterday's|this|our|that|last) (?:conversation|chat)\b"
+    r"|\bin memory$|\bmemor(?:y|ies) (?:about|abt|of)\b"
     r"|\b(?:notes|records?) you (?:have|keep)\b"
 )
+_OWN_MATTER: Final = re.compile(
+    r"my (?:[\w']+ )?(?:passwords?|add?ress|phone|phone number|numbers?|birthday|salary|name|diagnosis|pin"
+    r"|illness|medication|allergy|job|weight|age)(?: please| pls| now| again)?$"
+    r"|(?:everything|anything|all) (?:about|regarding|i ever (?:said|told)|i(?:'ve)? (?:said|told))\b"
+    r"|the (?:fact|part|bit|thing|stuff|info|information|memory|memories)"
+    r" (?:that i\b|that my\b|about (?:my|me|our|us)\b|of my\b)"
+)
+"""What is deleted of a memory, though the memory is not named."""
 _DISREGARD: Final = re.compile(
     r"(?:my |the |that )?(?:last|previous|earlier|first) (?:message|question|instruction|prompt|request|answer)"
     r"|what i (?:just )?(?:said|asked|wrote)$|(?:it|that|this|me)$"
@@ -56,21 +113,52 @@ _MEANT_OTHERWISE: Final = re.compile(
     r"|^(?:my|the|our) (?:code|draft|text|essay|example|question|idea|plan|list)\b|^-"
 )
 
-_FROM_MEMORY: Final = re.compile(r",? (?:from|in|out of) (?:your|the|long-term) memory.*$")
+_FROM_MEMORY: Final = re.compile(r",? (?:from|in|out of) (?:(?:your|the|long-term) )?(?:memory|records?|notes?)\b.*$")
+_ELSEWHERE: Final = re.compile(
+    r"\b(?:in|from|on|of|to|out of|with) (?:the|this|that|these|those|my|his|her|our|their|an?) (?:[\w-]+ ){0,2}"
+    r"(?:e-?mails?|stor(?:y|ies)|text|code|script|files?|folder|form|lists?|tables?|database|phone|essay|draft|picture|photos?"
+    r"|image|letter|posts?|page|document|summary|calendar|contacts|repo|branch|app|website|account|browser|speech|report"
+    r"|slides?|invite|board|sheet|film|movie|book|song|paragraph|function|class)\b"
+)
+"""Where something is that is not the assistant's memory."""
+_REPORTED: Final = re.compile(
+    r"\b(?!(?:i|we|you|u|have|had|never|just|already|also)\b)[\w']{1,20} (?:said|says|told|tells|asked|asks|wants"
+    r"|wanted|wrote)\b"
+    r"|\b(?:don't|do not|didn't|never) (?:\w{1,20} )?(?:want|need|like|wish)(?:ed)? (?:you|u) to$"
+)
+"""What another asks for, or the user does not want."""
 
 _JA_VERB: Final = re.compile(
-    r"(?P<forget>(?:お)?(?:忘れ|わすれ)(?=て|と|るように|ること$|ください|下さい|いただ|頂))"
-    r"|(?P<keep>(?:覚え|記憶し|記憶に残さ|保存し|記録し|記録に残さ|残さ)(?:て(?:おか|い)?)?な(?=いで|くて))"
-    r"|(?P<erase>(?:消し|消去し|削除し|除い|取り除い)(?=て|と))"
+    r"(?P<forget>(?:お)?(?:忘れ|わすれ)(?=て|と|ろ|ちゃって|るように|ること$|ください|下さい|いただ|頂)|(?:聞か|言わ)?なかったことにし(?=て))"
+    r"|(?P<keep>(?:覚え|記憶し|記憶に残さ|保存し|記録し|記録に残さ|残さ|メモし)(?:て(?:おか|い)?)?な(?=いで|くて)"
+    r"|(?:覚え|記憶し|保存し|記録し|残し)て(?:おく|いる)?必要は?(?=な|あり)"
+    r"|(?:覚え|記憶し|保存し|記録し|(?:記録に)?残[さら])ない(?=よう)|覚えてい?て(?=ほしくない|欲しくない))"
+    r"|(?P<erase>(?:消し|消去し|削除し|抹消し|破棄し|リセットし|除い|取り除い|外し|抜い)(?=て|と)|(?:消去|削除|抹消|破棄)(?:を|の|で)?(?=お願い|おねがい|希望)"
+    r"|消せ(?=る|ます)|取り消し(?=ます))"
 )
 _JA_ASKED: Final = re.compile(
-    r"(?:て|と|いで|くて)?(?:おいて|いて)?(?:ください|下さい|くださ|くれ|ほしい|欲しい|もらえ|もらい|もらっ|いただ|頂|ね|よ|を?お願い|$"
-    r"|いい|良い|大丈夫|結構|るように|ること$)"
+    r"(?:て|と|いで|くて)?(?:おいて|いて)?(?:ください|下さい|くださ|くれ|ほしい|欲しい|もらえ|もらい|もらっ|いただ|頂|ね|よ|を?お願い|を?おねがい|希望し|ろ|ちゃって(?=$|ね|よ|くだ|いい)|ほしくない|欲しくない"
+    r"|よう(?:に|にし|お願い|にお願い|$)|(?:ます|る)か?$|[笑wｗ🙏]*$"
+    r"|(?:い?い|良い|大丈夫|結構|ない|ありません)"
+    r"(?:です|でしょう|よ|ね|から|ので|けど|かな|ん|[、 ]|$)|るように|ること$)"
 )
-_JA_REPORTED: Final = re.compile(r"(?:と|って)(?:言|頼|書|思|聞|命|伝え|お願いし)")
-_JA_MEMORY: Final = re.compile(r"記憶|メモリ|覚え")
-_JA_TOPIC: Final = re.compile(r"こと|話|件|情報|データ|個人")
+_JA_REPORTED: Final = re.compile(
+    r"(?:と|って)(?:言|頼|書|思|聞|命|伝え|お願いし)|みたい|らしい|ようだ|(?:くない|文|返信|処理|方法|場合)"
+)
+_JA_MEMORY: Final = re.compile(r"記憶|メモリ|覚え|記録から|保存され")
+_JA_TOPIC: Final = re.compile(r"こと|(?<!会)話|件|やつ|情報|データ|個人|記録|相談|について|に関")
+_JA_TOLD: Final = re.compile(r"(?:話し|言っ|教え|伝え|お伝えし|送っ|書い|って(?:話|言|こと))")
+_JA_THAT: Final = re.compile(r"(?:今|いま|さっき|あ|そ|こ)(?:の|れ)|ただの")
+_JA_MATTERS: Final = ("の話", "のこと", "の件")
+_JA_MINE: Final = re.compile(
+    r"(?:私|わたし|僕|ぼく|俺|うち)の(?:住所|電話番号|番号|名前|本名|誕生日|年齢|体重|パスワード|メールアドレス|職業|年収)$"
+)
+_JA_SOURCE: Final = re.compile(r"[^、]{1,12}から")
 _JA_BETWEEN: Final = (
+    "やっぱり",
+    "あれ",
+    "それ",
+    "これ",
     "もう",
     "全部",
     "ぜんぶ",
@@ -102,7 +190,18 @@ _JA_BETWEEN: Final = (
 _JA_PRIVATE: Final = re.compile(
     r"私|僕|俺|わたし|ぼく|自分|うち|我が家|電話|番号|住所|氏名|名前|本名|パスワード|暗証|誕生日|生年月日|給料|年収|収入|病気|病名"
     r"|診断|通院|薬|メール|アドレス|会話|話した|言った|伝え|教えた|勤務先|勤め先|会社|家族|妻|夫|彼女|彼氏|娘|息子|妹|弟|姉|兄|母|父"
-    r"|口座|年齢|体重|住んで|転職|離婚|アレルギー|個人情報|飼って"
+    r"|持病|妊娠|出産|手術|入院|障害|うつ|鬱|宗教|信仰|借金|学歴|成績|身長|血液型|国籍|浮気|恋人|恋愛|元カレ|元彼|元カノ|結婚|既婚|独身"
+    r"|流産|不妊|治療|検査|逮捕|ベジタリアン|会社|上司|友達|友人|引っ越し|マイナンバー|パスポート|免許|あだ名|子ども|子供|口座|年齢|体重|住んで|転職|離婚|アレルギー|個人情報|飼って"
+)
+
+
+_ALL: Final = re.compile(
+    r"(?:absolutely )?(?:everything|anything|all(?: of it| that| the things| (?:the |your |of your )?memor(?:y|ies))?)"
+    r"(?: (?:that )?(?:you|u)(?: have|'ve)?(?: ever)? (?:know|knew|remember|remembered|have|stored|saved|learned"
+    r"|learnt))*(?: (?:about|abt|on|of) (?:me|us|myself))?$"
+    r"|(?:all )?(?:of )?my (?:personal )?(?:data|information|info|memories)$"
+    r"|(?:今まで|これまで|今)?の?(?:あなたが|君が)?(?:私|わたし|僕|ぼく|俺|自分)(?:自身)?(?:に関する|に関して|について|の)"
+    r"(?:知っている|覚えている|保存している)?(?:こと|記憶|情報|データ|個人情報|すべて|全て|全部)?$|(?:私|僕|俺)$"
 )
 
 
@@ -110,54 +209,130 @@ def request_to_forget(message: str) -> str:
     """Return what a message asks to be forgotten, in its words; "" where it asks for nothing of the kind."""
     if len(message) > MAX_LENGTH:
         return ""
+    before = ""
     for sentence in _SENTENCE.split(_QUOTED.sub("…", message)):
         text = " ".join(sentence.replace("’", "'").split())[:MAX_SENTENCE]
-        if text and (what := _english(text.lower()) or _japanese(text)):
+        if text and (what := _english(text.lower(), before.lower()) or _japanese(text, before)):
             return what
+        before = text or before
     return ""
 
 
-def _english(sentence: str) -> str:
+def asks_for_all(what: str) -> bool:
+    """Return whether what is to be forgotten is all that is known of the user."""
+    return _ALL.match(what) is not None
+
+
+def _english(sentence: str, said_before: str) -> str:
     for match in _VERB.finditer(sentence):
-        before, what = sentence[: match.start()].strip(" ,:—-"), sentence[match.end() :].strip(" ,")
+        before, what = sentence[: match.start()].rstrip(), sentence[match.end() :].strip(" ,")
         what = what.removeprefix("about ")
         asked = _ASKED.search(before)
-        speaks_of_itself = asked is not None and asked[0] in ("i", "i do") and "want" not in match[0]
-        is_other = not match["erase"] and (_MEANT_OTHERWISE.search(what) or _DISREGARD.fullmatch(what))
-        is_gerund = bool(match["forget"]) and match["forget"].endswith("ing") and not before.endswith(("mind", "stop"))
-        if asked is None or speaks_of_itself or is_other or is_gerund:
+        if asked is None or _REPORTED.search(before) or not _is_asked(match, asked[0], before):
             continue
-        if _is_about_the_user(match, what):
+        if _REFERS_BACK.match(what.replace(",", "")):
+            earlier = f"{said_before} {before[: asked.start()]}".strip(" ,:—-")
+            if match["kept"] or _was_told(earlier):
+                return earlier or what
+        if (
+            match["kept"]
+            and (but := re.match(r"(?:it|this|that),? but (?P<rest>.+)", what))
+            and _OWN.search(but["rest"])
+        ):
+            return but["rest"]
+        is_other = not match["erase"] and (_MEANT_OTHERWISE.search(what) or _DISREGARD.fullmatch(what))
+        if not is_other and _is_about_the_user(match, what):
             return _FROM_MEMORY.sub("", what)
+    return _otherwise_asked(sentence, said_before)
+
+
+def _otherwise_asked(sentence: str, said_before: str) -> str:
+    """Return what is asked in other words than those of a verb with its object."""
+    if match := _OFF_THE_RECORD.search(sentence):
+        return match["what"] or match["other"] or sentence
+    if match := _NOT_KEPT.search(sentence):
+        what = match["one"] or match["two"] or match["three"]
+        is_own = _OWN.search(what) or (_REFERS_BACK.match(what.split(" ", 1)[-1]) and _OWN.search(said_before))
+        if is_own or (_REFERS_BACK.match(what) and _OWN.search(said_before)):
+            return f"{said_before} {what}".strip()
+    if (match := _PRETEND.search(sentence)) and (what := match["what"].strip(" ,")) and not what.startswith("that"):
+        return what
+    match = _PASSIVE.search(sentence)
+    if match and not _REPORTED.search(sentence) and not _ELSEWHERE.search(match["where"]):
+        what = match["what"]
+        if _REFERS_BACK.match(what):
+            what = f"{said_before} {sentence[: match.start()]}".strip(" ,:—-")
+            return what if _was_told(what) or _TOLD.search(match["where"]) else ""
+        return what if _TOLD.search(what + match["where"]) or _PRIVATE.search(what) else ""
     return ""
+
+
+def _was_told(text: str) -> bool:
+    """Return whether a text mentions an earlier message about the user."""
+    told = _TOLD_BEFORE.search(text)
+    return told is not None and bool(_OWN.search(text[: told.start()] + text[told.end() :]) or "my " in told[0] + text)
+
+
+_PAST: Final = frozenset(
+    ("forgot", "deleted", "erased", "removed", "wiped", "remembered", "kept", "stored", "retained", "saved", "recorded")
+)
+"""Verbs of requests such as "I'd prefer if you forgot it"."""
+
+
+def _is_asked(match: re.Match[str], asked: str, before: str) -> bool:
+    """Return whether the verb behind such words is a request, not a statement."""
+    word = match[0]
+    if word.split()[-1] in _PAST:
+        return bool(re.search(_WISH + "$", before))
+    if asked in ("there is", "there's", "you"):
+        return "need" in word or "have to" in word
+    if asked in ("i", "i do"):
+        return "want" in word
+    return not word.endswith(("forgetting", "removing", "deleting", "erasing")) or before.endswith(("mind", "stop"))
 
 
 def _is_about_the_user(match: re.Match[str], what: str) -> bool:
     """Return whether a request to forget or erase something is about the user; files are erased as well."""
+    if _ELSEWHERE.search(what):
+        return False
+    first, told = what.split(", ")[0], bool(_TOLD.search(what))
     if match["erase"]:
-        return bool(_TOLD.search(what))
-    if match["forget"] or match["kept"].startswith(("remember", "memori", "know", "mention")):
-        return bool(_PRIVATE.search(what) or _OWN.search(what)) or what.startswith("everything")
-    return bool(_PRIVATE.search(what) or _TOLD.search(what))
+        return told or bool(_OWN_MATTER.match(first))
+    if match["forget"] or match["kept"].startswith(("remember", "memori", "know", "mention", "bring")):
+        is_own = bool(_PRIVATE.search(what) or _OWN.search(first))
+        return is_own or (what.startswith("everything") and not what.startswith("everything to"))
+    return told or bool(_PRIVATE.search(what))
 
 
-def _japanese(sentence: str) -> str:
+def _japanese(sentence: str, said_before: str) -> str:
     for match in _JA_VERB.finditer(sentence):
         after = sentence[match.end() :]
         if not _JA_ASKED.match(after) or _JA_REPORTED.search(after):
             continue
-        what = _without_ending(sentence[: match.start()])
-        is_topic = bool(_JA_TOPIC.search(what))
-        is_private = bool(_JA_PRIVATE.search(what))
-        in_memory = bool(_JA_MEMORY.search(sentence[: match.start()]))
+        before = sentence[: match.start()]
+        what = _without_ending(before)
+        if not what and _JA_TOLD.search(said_before):
+            before = what = said_before
+        in_memory, is_private = bool(_JA_MEMORY.search(before)), bool(_JA_PRIVATE.search(what))
+        is_topic = bool(_JA_TOPIC.search(before)) or (not match["erase"] and bool(_JA_THAT.match(before)))
+        source = _JA_SOURCE.search(before)
+        if (
+            match["erase"]
+            and source
+            and not _JA_MEMORY.search(source[0])
+            and not source[0].endswith(("たから", "いから"))
+        ):
+            continue  # from another place
         if match["erase"]:  # files are erased as well
-            is_meant = in_memory or (is_private and is_topic)
+            is_told = bool(_JA_TOLD.search(before)) or what.endswith(_JA_MATTERS)
+            is_meant = in_memory or (is_private and is_topic) or ((is_private or is_topic) and is_told)
+            is_meant = is_meant or (is_private and _JA_MINE.match(what) is not None)
         elif match["keep"] and not in_memory and not match["keep"].startswith(("覚え", "記憶")):  # and stored
-            is_meant = is_private
+            is_meant = is_private or bool(_JA_THAT.match(before)) or what.endswith(_JA_MATTERS)
         else:
             is_meant = is_private or is_topic
-        if what and is_meant:
-            return what
+        if is_meant and (what or _JA_THAT.match(before)):
+            return what or before
     return ""
 
 

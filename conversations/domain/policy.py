@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from conversations.domain.client_talk import Unstored
+from conversations.domain.languages import AUTO, is_setting
 from conversations.domain.layers import BY_NAME, PRECEDENCE
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
@@ -28,6 +30,9 @@ MAX_TOKENS_LIMIT: Final = 2**53
 
 MAX_SYSTEM_PROMPT_LENGTH: Final = 1_000_000
 """As a bound only: an agent's own prompt passes through here too, and must not be refused twice."""
+
+MAX_INSTRUCTIONS: Final = 2_000
+"""Characters of an operator's instructions for extraction, or for summaries."""
 
 CACHED_GROWTH_FACTOR: Final = 3
 """By so many times its limit a cached conversation grows before it is cut back to its limit."""
@@ -210,6 +215,34 @@ class SessionPolicy(Policy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WritingPolicy(Policy):
+    """Language and instructions of models that write memories, summaries and entries of projects."""
+
+    memory_language: str = AUTO
+    extraction_instructions: str = ""
+    summary_instructions: str = ""
+
+    TITLE = _("Texts by models")
+    CHECKS = {
+        "memory_language": Check(is_setting, _("auto, agent, or a language tag such as en or pt-BR")).described(
+            _("Language of memories"),
+            _(
+                "`auto`: memories, summaries and entries of projects are in the language of the messages that they "
+                "come from; `agent`: in the agent's"
+            ),
+        ),
+        "extraction_instructions": text(MAX_INSTRUCTIONS).described(
+            _("Instructions for memories"),
+            _("the operator's own rules, after those of the prompt, for what is remembered"),
+        ),
+        "summary_instructions": text(MAX_INSTRUCTIONS).described(
+            _("Instructions for summaries"), _("the operator's own rules, after those of the prompt, for summaries")
+        ),
+    }
+    OPERATOR_ONLY = frozenset({"extraction_instructions", "summary_instructions"})
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetentionPolicy(Policy):
     """Days after which what was said is deleted (SPEC C8); 0: it is kept."""
 
@@ -248,12 +281,20 @@ class ChatPolicy(Policy):
     chat_memory: bool = True
     chat_deadline_seconds: int = 120
     unstored_tags: tuple[str, ...] = (
-        "additional_data", "environment_context", "environment_details", "system-reminder", "system_reminder",
-        "user_instructions", "workspace_info",
+        "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
+        "subagent_notification", "system_reminder", "turn_aborted", "user_instructions", "user_shell_command",
+        "workspace_info",
     )  # fmt: skip
+    unstored_openings: tuple[str, ...] = (
+        "# AGENTS.md instructions",  # Codex
+        "Another language model started to solve this problem and produced a summary",  # Codex
+    )
     task_openings: tuple[str, ...] = (
         "### Task:",  # Open WebUI: titles, tags, suggested questions
         "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
+        "Analyze this conversation and provide:\n1. The detected language of the conversation",  # LibreChat
+        "Hold on, before you continue I need you to write me a checkpoint of everything so far.",  # LibreChat
+        "Hold on again, update your checkpoint.",  # LibreChat
         "Summarize this session for continuation.",  # Cline
         "Summarize the conversation so far, as described in the prompt instructions.",  # Cline, Roo Code
         "<role> Context Extraction Assistant </role>",  # LangChain's summaries of conversations
@@ -280,6 +321,13 @@ class ChatPolicy(Policy):
                 "(only where the program keeps the conversation)"
             ),
         ),
+        "unstored_openings": words().described(
+            _("Notes of programs"),
+            _(
+                "a part of a user's message that begins like this is a program's: it is shown to the model, but not "
+                "stored (only where the program keeps the conversation)"
+            ),
+        ),
         "task_openings": words().described(
             _("Tasks of programs"),
             _(
@@ -288,6 +336,10 @@ class ChatPolicy(Policy):
             ),
         ),
     }
+
+    @property
+    def unstored(self) -> Unstored:
+        return Unstored(self.unstored_tags, self.unstored_openings)
 
 
 _OF_AGENTS: Final = ("system_prompt", "layer_budgets", "semantic_relevance_floor", "recall_relevance_floor")

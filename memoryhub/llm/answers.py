@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
+from memoryhub.llm.documents import parse_document, without_thoughts
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.tokens import counter_for
-from memoryhub.llm.types import Completion, CompletionRequest
-from memoryhub.validators import UnusableJSON, parse_json, text_problem
+from memoryhub.llm.types import Completion, CompletionRequest, Operation
+from memoryhub.validators import UnusableJSON, parse_json, storable_text
 
 MAX_MODEL_CHARS = 200
 MAX_BLOCKS = 100
@@ -96,26 +95,22 @@ class Draft:
     cache_write_tokens: int = 0
 
     def add(self, piece: Any) -> str:
-        """Append a piece of text and return it; "" for other values. Raises BadAnswer for unstorable text."""
+        """Append a piece of text and return it as it can be stored; "" for other values."""
         if not isinstance(piece, str) or not piece:
             return ""
-        if text_problem(piece):
-            raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
-        self.pieces.append(piece)
-        return piece
+        self.pieces.append(storable_text(piece))
+        return self.pieces[-1]
 
     def block(self, number: Any, kind: str, **values: Any) -> None:
-        """Begin a block, or go on with it: texts join, other values replace. Raises BadAnswer for unstorable text."""
+        """Begin a block, or go on with it: texts join, other values replace."""
         if not isinstance(number, int) or len(self.blocks) >= MAX_BLOCKS:
             return
         block = self.blocks.setdefault(number, {"type": kind})
         for name, value in values.items():
-            if isinstance(value, str) and text_problem(value):
-                raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
             if isinstance(value, str) and name in ("text", "thinking"):
-                block[name] = block.get(name, "") + value
+                block[name] = block.get(name, "") + storable_text(value)
             elif value:
-                block[name] = value
+                block[name] = storable_text(value) if isinstance(value, str) else value
 
     def argue(self, number: Any, piece: Any) -> None:
         """Add a piece of the JSON of a call's arguments."""
@@ -144,14 +139,14 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
         raise ProviderRejected("The provider refuses to answer.", code="refused")
     if draft.stop is Stop.TRUNCATED:
         message = "The provider's answer was cut at its greatest length."
-        if not "".join(draft.pieces).strip():
+        if not _text_of(draft, request).strip():
             raise BadAnswer(message, code="truncated", permanent=True)
         raise TruncatedAnswer(message, partial=_completion(draft, request, model, None))
     calls = bool(request.tools) and draft.calls
     # Some compatible servers report `stop` for tool calls.
     if draft.stop is not Stop.FINISHED and not (calls and draft.stop is Stop.CALLS):
         raise BadAnswer("The provider's answer is not finished.", code="unfinished")
-    text = "".join(draft.pieces)
+    text = _text_of(draft, request)
     if calls:
         return replace(_completion(draft, request, model, None), blocks=tuple(_blocks(draft)))
     if not text.strip():
@@ -160,8 +155,14 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
     return _completion(draft, request, model, data)
 
 
-def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any) -> Completion:
+def _text_of(draft: Draft, request: CompletionRequest) -> str:
+    """Return an answer's text; without thoughts, except in a chat, where the reader has seen them already."""
     text = "".join(draft.pieces)
+    return text if request.operation is Operation.CHAT else without_thoughts(text)
+
+
+def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any) -> Completion:
+    text = _text_of(draft, request)
     counter, name = counter_for(model), draft.model
     is_name = isinstance(name, str) and 0 < len(name) <= MAX_MODEL_CHARS and name.isprintable()
     read, written = draft.input_tokens, draft.output_tokens
@@ -250,18 +251,3 @@ def is_strict(shape: Any) -> bool:
         return True
     requires_all = set(shape.get("required", ())) == set(shape.get("properties", ()))
     return (shape.get("type") != "object" or requires_all) and all(map(is_strict, shape.values()))
-
-
-def parse_document(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the JSON document in an answer. Raises BadAnswer where it is none, or does not fit the schema."""
-    stripped = text.strip()
-    # Servers without structured output often wrap JSON in a Markdown fence.
-    if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
-        stripped = stripped[stripped.index("\n") : -3]
-    try:
-        document = parse_json(stripped.encode())
-    except UnusableJSON:  # its message quotes the answer's keys
-        raise BadAnswer("The provider's answer is no usable JSON.", code="not_json") from None
-    if not Draft202012Validator(schema).is_valid(document):
-        raise BadAnswer("The provider's answer does not have the form asked for.", code="wrong_schema")
-    return document

@@ -139,8 +139,9 @@ def _constraints(constraints: Constraints, *, has_tools: bool) -> dict[str, Any]
     sent: dict[str, Any] = {}
     output: dict[str, Any] = {}
     if constraints.response_format is not None:
-        schema = constraints.response_format["json_schema"]["schema"]
-        output["format"] = {"type": "json_schema", "schema": dict(schema)}
+        # OpenAI takes open objects and lengths as well, which Anthropic refuses.
+        schema = vendor_schema(constraints.response_format["json_schema"]["schema"])
+        output["format"] = {"type": "json_schema", "schema": schema}
     if (effort := constraints.sampling.get("reasoning_effort")) in EFFORTS:
         output["effort"] = effort
     if output:

@@ -175,9 +175,10 @@ def complete_json(
     *,
     max_output_tokens: int = JSON_OUTPUT_TOKENS,
     deadline_seconds: float = JSON_DEADLINE_SECONDS,
+    language: str = "",
     **values: object,
 ) -> Any:
-    """Return the parsed answer, valid under `schema`, to the prompt template `name` in the agent's language.
+    """Return the parsed answer, valid under `schema`, to the prompt template `name` in a language, or the agent's.
 
     `blocks` are untrusted texts by heading; each is fenced in the user message. `values` fill the template. Network,
     so outside any transaction. Raises ProviderError.
@@ -188,7 +189,7 @@ def complete_json(
         messages=(ChatMessage("user", fenced(blocks, fence)),),
         max_output_tokens=max_output_tokens,
         deadline_seconds=deadline_seconds,
-        system=prompt(name, actor.agent.language, **values),
+        system=prompt(name, language or actor.agent.language, **values),
         json_schema=schema,
     )
     return complete(request, actor=actor).data

@@ -53,6 +53,7 @@ _PLACEHOLDERS: Final = (
     "<",
     "todo",
 )
+_NAMES_OF_SECRETS: Final = (*ASSIGNED.names, *HEADER.names)
 _WORD_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _CODE: Final = frozenset("()[]{}=<>")
 _BEFORE: Final = 40
@@ -99,15 +100,20 @@ def screen_json(value: Any, screen_text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return screen_text(value)
     if isinstance(value, Mapping):
+        named = value.get("name") or value.get("key")
         return {
-            screen_text(key) if len(key) >= MIN_KEY_LENGTH else key: _member(key, item, screen_text)
+            screen_text(key) if len(key) >= MIN_KEY_LENGTH else key: _member(
+                named if key == "value" and isinstance(named, str) else key, item, screen_text
+            )
             for key, item in value.items()
         }
     return [screen_json(item, screen_text) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _member(key: str, value: Any, screen_text: Callable[[str], str]) -> Any:
-    if isinstance(value, str) and 4 <= len(value) <= 200 and any(name in key.lower() for name in ASSIGNED.names):
+    if isinstance(value, list | tuple):
+        return [_member(key, item, screen_text) for item in value]
+    if isinstance(value, str) and 4 <= len(value) <= 200 and any(name in key.lower() for name in _NAMES_OF_SECRETS):
         prefix = f'{key}="'
         screened = screen_text(f'{prefix}{value}"')
         if screened.startswith(prefix) and screened.endswith('"'):

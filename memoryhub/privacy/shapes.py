@@ -217,7 +217,9 @@ class Named:
     pattern: re.Pattern[str] = field(repr=False)
 
 
-_SIGN: Final = r"\s{0,4}+(?::=|=>|={1,3}|[:：>])\s{0,4}+"
+_SIGN: Final = r"\s{0,4}+(?::=|=>|={1,3}|[:：>])\s{0,4}+\[?\s{0,4}+"
+_NEXT_MEMBER: Final = r"\s{0,4}+,?\s{0,40}+\\?[\"']?(?i:value)\\?[\"']?\s{0,4}+[:=]\s{0,4}+"
+"""Between a name and its value in `{"name": "DB_PASSWORD", "value": "…"}`, in JSON and YAML."""
 _QUOTED: Final = r"\\?(?P<quote>[\"'`])(?P<quoted>[^\"'`\s\\]{4,200}+)(?=\\?(?P=quote))"
 _BARE: Final = rf"(?P<{VALUE}>[^\s\"'`,;=()<>{{}}\[\]|\\:：]{{4,200}}+={{0,2}})"
 
@@ -237,7 +239,10 @@ HARMLESS_NAMES: Final = (
 
 ASSIGNED: Final = Named(
     (*PASSWORD_NAMES, *TOKEN_NAMES, KEY_NAME),
-    re.compile(rf"(?P<suffix>[{URL64}]{{0,20}}+)\\?[\"'`]?\]?(?:(?P<sign>{_SIGN})|(?P<blank> ))(?:{_QUOTED}|{_BARE})"),
+    re.compile(
+        rf"(?P<suffix>[{URL64}]{{0,20}}+)\\?[\"'`]?\]?"
+        rf"(?:(?P<sign>{_SIGN}|{_NEXT_MEMBER})|(?P<blank> ))(?:{_QUOTED}|{_BARE})"
+    ),
 )
 """In a file of settings, in code, in JSON, as an option of a command."""
 
@@ -247,7 +252,7 @@ HEADER: Final = Named(
         "x-amz-security-token",
     ),
     re.compile(
-        r"\\?[\"']?\s{0,2}+[:=]\s{0,2}+\\?[\"']?(?P<scheme>(?i:(?:bearer|basic|token|apikey|bot)\s{1,2}+)?)"
+        r"\\?[\"']?\s{0,2}+[:=]\s{0,2}+\[?\\?[\"']?(?P<scheme>(?i:(?:bearer|basic|token|apikey|bot)\s{1,2}+)?)"
         rf"(?P<{VALUE}>[{BASE64}._~-]{{8,}}+={{0,2}})"
     ),
 )  # fmt: skip

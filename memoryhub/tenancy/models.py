@@ -75,9 +75,13 @@ class Actor(models.Model):
     user_id = models.CharField(max_length=255, blank=True)
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the agent's.")
     version = models.PositiveIntegerField(default=1)
+    deletions = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="How often messages were deleted; receipts compare it."
+    )
     created_at = models.DateTimeField(db_default=Now())
 
     untrusted_import_values: ClassVar[Mapping[str, Any]] = {"policy": dict}
+    not_exported: ClassVar = frozenset({"deletions"})
 
     class Meta:
         app_label = "memoryhub"

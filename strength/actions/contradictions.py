@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
+from conversations.domain.grounding import Doubt
 from conversations.models import Message
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
@@ -105,6 +106,8 @@ class ExtractedMemory:
     said_at: datetime
     is_trusted: bool
     tags: tuple[str, ...] = ()
+    doubt: Doubt | None = None
+    """Reason why the messages do not support it."""
 
 
 def resolve_extracted(
@@ -347,6 +350,7 @@ def _write(
         channel=channel,
         confidence=extracted.confidence,
         tags=extracted.tags,
+        doubt=extracted.doubt,
     )
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     contradicted = [rows[key] for key in keys if key in rows]

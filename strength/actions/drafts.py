@@ -9,6 +9,7 @@ from uuid import UUID
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.domain.grounding import Doubt
 from conversations.models import Message
 from memoryhub.auth.principals import Principal, PrincipalKind
 from memoryhub.auth.screening import Screening
@@ -20,7 +21,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.duplicates import DuplicateQuery
-from strength.actions.revisions import MARK, RESEMBLES, STRENGTH, UNCOMPARED, store_creations
+from strength.actions.revisions import DOUBT, MARK, RESEMBLES, STRENGTH, UNCOMPARED, store_creations
 from strength.actions.search import index_new_memories
 from strength.domain.memories import (
     Kind,
@@ -69,6 +70,8 @@ class NewMemory:
     """Decision against a similar text, and its day; the memory waits for approval."""
     is_uncompared: bool = False
     """Not yet compared by a model with rejected texts; it waits for that or for approval."""
+    doubt: Doubt | None = None
+    """Reason why its sources do not support it; it waits for approval."""
     has_idempotency_key: bool = False
     """The client sent an idempotency key, so a repetition within a minute is intended."""
     contradicted_ids: frozenset[UUID] = frozenset()
@@ -110,7 +113,9 @@ class Draft:
         if self.new.resembles is not None:
             extras[RESEMBLES] = [self.new.resembles[0], self.new.resembles[1].isoformat()]
         if self.new.is_uncompared:
-            extras[UNCOMPARED] = {"alone": not self.new.needs_approval}
+            extras[UNCOMPARED] = {"alone": not (self.new.needs_approval or self.new.doubt)}
+        if self.new.doubt:
+            extras[DOUBT] = [self.new.doubt.reason, self.new.doubt.detail]
         return extras
 
 
@@ -144,7 +149,7 @@ def build_draft(
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
     crosses = is_shared(draft) and not by.may_touch_all_agents
-    is_doubtful = draft.trust == Trust.UNTRUSTED or new.resembles or new.is_uncompared or is_unsure
+    is_doubtful = draft.trust == Trust.UNTRUSTED or new.resembles or new.is_uncompared or is_unsure or new.doubt
     if is_doubtful or new.needs_approval or crosses:
         draft.status, draft.pinned = Status.PENDING, False
     return draft, messages

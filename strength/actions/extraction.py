@@ -19,7 +19,9 @@ from django.db.models import Q
 
 from conversations.actions.forgetting import is_unchanged
 from conversations.actions.messages import message_texts
+from conversations.actions.writing import language_asked_for, writing_for
 from conversations.domain.messages import Role
+from conversations.domain.policy import WritingPolicy
 from conversations.models import Message, Session
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
@@ -56,6 +58,7 @@ from strength.domain.extraction import (
     MESSAGE_STRATEGIES,
     Lesson,
     Line,
+    Reading,
     Slice,
     SourceMessage,
     Span,
@@ -143,8 +146,19 @@ def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
     namespace = expand_namespace(namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id)
     rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace).order_by("-created_at")
     known = list(rows.values_list("content", flat=True)[:MAX_KNOWN_LESSONS])
-    blocks = lesson_blocks([episode.content for episode in episodes], known, language=actor.agent.language)
-    data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MAX_LESSONS)
+    contents = [episode.content for episode in episodes]
+    wanted = writing_for(actor, contents)
+    blocks = lesson_blocks(contents, known, language=wanted.prompt)
+    data = complete_json(
+        actor,
+        Operation.EXTRACT,
+        "reflect",
+        blocks,
+        LESSONS_SCHEMA,
+        language=wanted.prompt,
+        most=MAX_LESSONS,
+        written=wanted.phrase,
+    )
     return lessons_of(data, [episode.pk for episode in episodes])
 
 
@@ -345,7 +359,9 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     """Extract items from a slice by a model, with earlier messages as context; for a trusted slice, trusted ones."""
     if not piece.has_user_message:
         return []
-    actor, agent, language = run.actor, run.actor.agent, run.actor.agent.language
+    actor, agent = run.actor, run.actor.agent
+    wanted = writing_for(actor, [line.text for line in piece.lines if line.message.is_users])
+    language = wanted.prompt
     topics = Topics(tuple(agent.topics_include), tuple(agent.topics_exclude))
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].message.is_trusted:
@@ -358,16 +374,20 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     rules = [prompt(name, language, topics=comma.join(topic_names)) for name, topic_names in topic_rules if topic_names]
     if len(piece.people) > 1:
         rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
+    rules.append(effective_policy(WritingPolicy, agent, actor).extraction_instructions)
     data = complete_json(
         actor,
         Operation.EXTRACT,
         "extract",
         message_blocks(piece, earlier_texts, language=language),
         answer_schema(span.strategies, topics),
+        language=language,
         most=MAX_ITEMS,
-        topics="\n".join(rules),
+        topics="\n".join(filter(None, rules)),
+        written=wanted.phrase,
     )
-    items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
+    reading = Reading(piece, topics, language, language_asked_for(actor), tuple(previous))
+    items = items_of(data, reading, strategies=span.strategies)
     return [
         ExtractedMemory(
             content=item.text,
@@ -378,6 +398,7 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
             said_at=min(item.said_at, run.now),  # a client's clock may be ahead
             is_trusted=all(message.is_trusted for message in item.sources),
             tags=item.authors,
+            doubt=item.doubt,
         )
         for item in items
     ]

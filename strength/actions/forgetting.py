@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages, lock_alone
-from conversations.domain.forget_requests import request_to_forget
+from conversations.domain.forget_requests import asks_for_all, request_to_forget
 from conversations.domain.messages import Role
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Message, Session
@@ -30,6 +30,9 @@ from strength.models import Memory, MemoryRevision, MemorySource, StrategyCursor
 
 MAX_HELD: Final = 10
 """Most memories that one request lets wait."""
+
+MAX_HELD_OF_ALL: Final = 1_000
+"""Most that a request to forget everything lets wait, the latest first."""
 
 MAX_READ: Final = 20
 """Latest messages of a session among which the request is looked for."""
@@ -120,19 +123,28 @@ def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: date
 
 
 def _hold(actor: Actor, what: str, *, since: datetime, by: Principal, now: datetime) -> int:
-    tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
-    floor = effective_policy(ContextPolicy, actor.agent, actor).semantic_relevance_floor
-    search = MemorySearch(
-        query=text_query(what, payer=tenant.payer), limit=MAX_HELD, relevance_floor=floor, only_informative=True
-    )
-    found = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now).found
-    keys = [each.memory.pk for each in found if each.memory.actor_id == actor.pk]
+    keys = _all_of(actor) if asks_for_all(what) else _about(actor, what, by=by, now=now)
     with transaction.atomic():
         lock_actor(actor.pk)
         held = MemoryRevision.objects.filter(actor_id=actor.pk, verb=FORGET_VERB, created_at__gte=since)
         decided = set(held.filter(memory_id__in=keys).values_list("memory_id", flat=True))
         memories = Memory.objects.of([actor.pk]).locked([key for key in keys if key not in decided]).values()
         return _await_review(memories, verb=FORGET_VERB, reason=ASKED, by=by, now=now)
+
+
+def _all_of(actor: Actor) -> list[UUID]:
+    rows = Memory.objects.of([actor.pk]).filter(status=Status.ACTIVE).order_by("-created_at", "-pk")
+    return list(rows.values_list("pk", flat=True)[:MAX_HELD_OF_ALL])
+
+
+def _about(actor: Actor, what: str, *, by: Principal, now: datetime) -> list[UUID]:
+    tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
+    floor = effective_policy(ContextPolicy, actor.agent, actor).semantic_relevance_floor
+    search = MemorySearch(
+        query=text_query(what, payer=tenant.payer), limit=MAX_HELD, relevance_floor=floor, only_informative=True
+    )
+    found = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now).found
+    return [each.memory.pk for each in found if each.memory.actor_id == actor.pk]
 
 
 def _forget_summary_memory(forgotten: Forgotten, by: Principal) -> int:

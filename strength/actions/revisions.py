@@ -52,6 +52,7 @@ MARK: Final = "mark"
 TOMBSTONES: Final = "decisions"
 RESEMBLES: Final = "resembles"
 UNCOMPARED: Final = "uncompared"
+DOUBT: Final = "doubt"
 
 LISTED: Final = frozenset({Status.ACTIVE, Status.PENDING})
 """States in which a memory is offered, or waits to be."""

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import transaction
 
 from conversations.actions.project_routing import route_to_project
+from conversations.domain.grounding import Doubt
 from conversations.domain.routing import AUTO, UNNAMED, Routing
 from memoryhub.auth.access import Tenant, lock_actor, resolve_many
 from memoryhub.auth.principals import Principal
@@ -61,6 +62,7 @@ class _Findings:
     used: list[UUID] = field(default_factory=list)
     content: str | None = None
     learning: str = ""
+    doubt: Doubt | None = None
     errors: list[str] = field(default_factory=list)
 
 
@@ -187,7 +189,9 @@ def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
     findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and findings.content is None:
         try:
-            findings.content, findings.learning = generate_learning(actor=task.actor, query=task.query, result=text)
+            findings.content, findings.learning, findings.doubt = generate_learning(
+                actor=task.actor, query=task.query, result=text, now=task.created_at
+            )
         except ProviderError as error:
             findings.errors = [*findings.errors, f"No learning was drawn from the result: {error}"]
     return findings
@@ -238,7 +242,9 @@ def _record(task: Task, findings: _Findings, completion: Completion, by: Princip
         if is_recorded or not findings.content or not findings.content.strip():
             return
         learnings = {perspective or DEFAULT_PERSPECTIVE: findings.learning} if findings.learning else {}
-        new = NewMemory(content=findings.content, kind=Kind.LEARNING, source=Source.TASK, learnings=learnings)
+        new = NewMemory(
+            content=findings.content, kind=Kind.LEARNING, source=Source.TASK, learnings=learnings, doubt=findings.doubt
+        )
         try:
             memory, _is_new = write_memory(actor=task.actor, new=new, by=by, now=now)
         except (BlockedByTombstone, MemoryRefused) as error:

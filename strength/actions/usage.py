@@ -17,8 +17,11 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.writing import writing_for
+from conversations.domain.grounding import Doubt, Evidence
 from conversations.domain.layers import MEMORY_LAYERS
 from conversations.domain.messages import TurnState
+from conversations.domain.speech import Spoken
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
@@ -267,14 +270,20 @@ def detect_use(*, actor: Actor, result: str, query: str, memories: Sequence[Memo
     return used_by_words(result, offered, query=query, idf=idf(terms)), errors
 
 
-def generate_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
-    """Return a learning that a model draws from a result, and its reason. Network. Raises ProviderError."""
-    blocks = learning_blocks(query, result, language=actor.agent.language)
-    data = _ask(actor, Operation.EXTRACT, "learn", blocks, LEARNING_SCHEMA)
+def generate_learning(*, actor: Actor, query: str, result: str, now: datetime) -> tuple[str, str, Doubt | None]:
+    """Return a learning that a model draws from a result, its reason, and the doubt about its details.
+
+    Network. Raises ProviderError.
+    """
+    wanted = writing_for(actor, [query, result], is_one=True)
+    blocks = learning_blocks(query, result, language=wanted.prompt)
+    language, written = wanted.prompt, wanted.phrase
+    data = _ask(actor, Operation.EXTRACT, "learn", blocks, LEARNING_SCHEMA, language=language, written=written)
     content, learning = str(data.get("content", "")), str(data.get("learning", ""))
     if text_problem(content) or text_problem(learning):
         raise ProviderRejected("The model's learning holds characters that cannot be stored.", code="unusable_answer")
-    return content, learning
+    evidence = Evidence(tuple(Spoken(text, True, now) for text in (query, result)))
+    return content, learning, evidence.doubt_details(f"{content}\n{learning}")
 
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:

@@ -10,6 +10,7 @@ from django.utils.formats import date_format
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import excerpt, truncated
 from memoryhub.admin.diff import Marked, shared_words
 from memoryhub.auth.screening import Screening
@@ -17,7 +18,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.review import near_memories
-from strength.actions.revisions import RESEMBLES, UNCOMPARED
+from strength.actions.revisions import DOUBT, RESEMBLES, UNCOMPARED
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
@@ -46,6 +47,7 @@ PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.LOST_SOURCE: _("A message that it comes from was deleted."),
     PendingReason.TO_BE_FORGOTTEN: _("The user asked that it be forgotten."),
     PendingReason.SENSITIVE: _("It seems to state a password or to hold a secret."),
+    PendingReason.UNGROUNDED: _("The messages that it comes from do not support it."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
     PendingReason.ASKED: _("It was stored as pending on request."),
@@ -151,7 +153,7 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
         source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
     )
     latest = memory.revisions.order_by("-number").first()
-    resembled = latest.beside.get(RESEMBLES) if latest is not None else None
+    beside = latest.beside if latest is not None else {}
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,
         has_untrusted_source=has_untrusted_source,
@@ -159,16 +161,20 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
         confidence_floor=policy.confidence_floor,
         contradicts=bool(memory.supersedes),
         was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
-        resembles=resembled is not None,
-        is_uncompared=latest is not None and UNCOMPARED in latest.beside,
+        resembles=RESEMBLES in beside,
+        is_uncompared=UNCOMPARED in beside,
         last_verb=latest.verb if latest is not None else "",
         has_secret=Screening(memory.actor).withholds(memory.content),
+        is_ungrounded=DOUBT in beside,
     )
-    return [_reason_label(reason, resembled) for reason in reasons]
+    return [_reason_label(reason, beside) for reason in reasons]
 
 
-def _reason_label(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
-    if reason is not PendingReason.RESEMBLES or resembled is None:
+def _reason_label(reason: PendingReason, beside: Mapping[str, Any]) -> Any:
+    if reason is PendingReason.UNGROUNDED:
+        return doubt_label(*beside[DOUBT])
+    if reason is not PendingReason.RESEMBLES:
         return PENDING_REASON_LABELS[reason]
+    resembled = beside[RESEMBLES]
     decided, day = DECISION_LABELS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
     return format_lazy(PENDING_REASON_LABELS[reason], decided=decided, day=date_format(day))

@@ -10,14 +10,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
+from conversations.domain.grounding import Doubt, Evidence, Verdict
 from conversations.domain.layers import PHRASES
+from conversations.domain.speech import DROPPED, Speech, Spoken
 from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem
+from strength.domain.duplicates import wording_digest
 from strength.domain.memories import Kind, default_namespace
 
 EXTRACT_KIND: Final = "extract"
@@ -99,6 +103,10 @@ ANSWER_KEYS: Final[Mapping[Strategy, str]] = {
 """The lists of an answer by strategy."""
 
 OTHER_TOPIC: Final = ""
+
+_LIKING: Final = re.compile(
+    r"\b(?:likes?|loves?|prefers?|wants?|enjoys?|hates?|dislikes?|favou?rite|rather|never|always)\b|好|嫌|苦手|ほしい|希望|望"
+)
 
 _REMEMBERED: Final = re.compile(r"<(/?)remembered-((?:[0-9a-f]{16}){1,2})>")
 """A line that opens or closes a block of memories; older contexts had codes of 32 digits."""
@@ -199,6 +207,8 @@ class Item:
     text: str = field(repr=False)
     confidence: float
     sources: tuple[SourceMessage, ...] = field(repr=False)
+    doubt: Doubt | None = None
+    """Reason why the item waits for a person."""
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -283,42 +293,89 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
         parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
         values: dict[str, Any] = {part: {"type": "string"} for part in parts}
         values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
+        values["speech"] = {"type": "string", "enum": [speech.value for speech in Speech]}
         if topics.all:
             values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
         lists[ANSWER_KEYS[strategy]] = array_schema(object_schema(values))
     return object_schema(lists)
 
 
-def items_of(data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str) -> list[Item]:
-    """Return the valid items of an answer, at most MAX_ITEMS: not blank or too long, with sources."""
+@dataclass(frozen=True)
+class Reading:
+    """What the items of an answer are checked against: a slice, the messages before it, and the agent's settings."""
+
+    piece: Slice
+    topics: Topics = Topics()
+    language: str = "en"
+    """Language of the labels of an episode."""
+    written_in: str = ""
+    """Language that was asked for; "" for that of the messages."""
+    earlier: tuple[SourceMessage, ...] = ()
+
+    @cached_property
+    def messages(self) -> tuple[SourceMessage, ...]:
+        return (*self.earlier, *(line.message for line in self.piece.lines))
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        spoken = (Spoken(without_memories(m.text), m.is_users, m.said_at, label(m.author)) for m in self.messages)
+        return Evidence(tuple(spoken), self.written_in)
+
+    def places(self, numbers: Any) -> list[int]:
+        """Return the places of the messages that an answer cites."""
+        first = len(self.earlier)
+        return [first + place for place in cited(range(len(self.piece.lines)), numbers)]
+
+    def verdict(self, text: str, strategy: Strategy, raw: Mapping[str, Any]) -> Verdict:
+        """Return the messages that support an item; those of an episode as cited, as it includes what was done."""
+        places, speech = self.places(raw.get("sources")), _text(raw.get("speech")) or Speech.OWN
+        if strategy is not Strategy.EPISODIC:
+            return self.evidence.check(text, places, speech=speech)
+        doubt = Doubt(speech) if speech != Speech.OWN else self.evidence.doubt_details(text)
+        return Verdict(tuple(places), doubt, falls=speech in DROPPED)
+
+
+def items_of(data: Any, reading: Reading, *, strategies: Sequence[Strategy]) -> list[Item]:
+    """Return the valid items of an answer, at most MAX_ITEMS: not blank or too long, supported by a user's message.
+
+    The same text in two lists is one item: a preference where its words state one.
+    """
     found = [
         item
         for strategy in strategies
         for raw in list_at(data, ANSWER_KEYS[strategy])
-        if (item := _item(raw, strategy, piece, topics, language)) is not None
+        if (item := _item(raw, strategy, reading)) is not None
     ]
-    unique = {(item.strategy, item.text): item for item in reversed(found)}
-    return list(reversed(unique.values()))[:MAX_ITEMS]
+    unique: dict[bytes, Item] = {}
+    for item in found:
+        key = wording_digest(item.text)
+        if key not in unique or (item.strategy is Strategy.USER_PREFERENCE and _LIKING.search(item.text.casefold())):
+            unique[key] = item
+    return list(unique.values())[:MAX_ITEMS]
 
 
-def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: str) -> Item | None:
+def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
     if not isinstance(raw, Mapping):
         return None
     text, longest = _text(raw.get("text")), MAX_ITEM_LENGTH
     if strategy is Strategy.EPISODIC:
-        words, longest = _EPISODE_LABELS.get(language, _EPISODE_LABELS["en"]), MAX_EPISODE_LENGTH
+        words, longest = _EPISODE_LABELS.get(reading.language, _EPISODE_LABELS["en"]), MAX_EPISODE_LENGTH
         parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
         if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
             return None
         text = "\n".join(f"{words[part]}: {value}" for part, value in parts.items() if value)
-    sources = cited([line.message for line in piece.lines], raw.get("sources"))
     confidence = confidence_of(raw.get("confidence"))
-    if not is_storable(text, longest) or confidence is None or not any(each.is_users for each in sources):
+    if not is_storable(text, longest) or confidence is None:
         return None
-    item = Item(strategy, text, confidence, sources)
-    if len(piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
+    verdict = reading.verdict(text, strategy, raw)
+    sources = tuple(reading.messages[place] for place in verdict.places)
+    is_new = any(place >= len(reading.earlier) for place in verdict.places)
+    if verdict.falls or not is_new or not any(each.is_users for each in sources):
+        return None
+    item = Item(strategy, text, confidence, sources, verdict.doubt)
+    if len(reading.piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
         item = replace(item, text=f"{', '.join(item.authors)}: {text}" if item.authors else text)
-    return item if topics.admit(text, _text(raw.get("topic"))) else None
+    return item if reading.topics.admit(text, _text(raw.get("topic"))) else None
 
 
 def is_storable(text: str, longest: int) -> bool:

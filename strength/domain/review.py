@@ -32,6 +32,7 @@ class PendingReason(StrEnum):
     UNTRUSTED_WRITER = "untrusted_writer"
     UNSURE = "unsure"
     SENSITIVE = "sensitive"
+    UNGROUNDED = "ungrounded"
     CONTRADICTS = "contradicts"
     DECIDED_AGAINST = "decided_against"
     RESEMBLES = "resembles"
@@ -62,6 +63,7 @@ def pending_reasons(
     is_uncompared: bool = False,
     last_verb: str = "",
     has_secret: bool = False,
+    is_ungrounded: bool = False,
 ) -> list[PendingReason]:
     """Return all reasons, the gravest first; without any other, the writer requested approval.
 
@@ -75,6 +77,7 @@ def pending_reasons(
         PendingReason.UNCOMPARED: is_uncompared,
         **{reason: verb == last_verb for verb, reason in REASONS_BY_VERB.items()},
         PendingReason.SENSITIVE: has_secret,
+        PendingReason.UNGROUNDED: is_ungrounded,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,
     }

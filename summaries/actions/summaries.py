@@ -42,6 +42,7 @@ from summaries.domain.summaries import (
     Call,
     Draft,
     Extent,
+    Generator,
     SpokenMessage,
     Trigger,
     call_to_condense,
@@ -297,10 +298,11 @@ def _store(
         summary = Summary(session=session, created_at=now, version=0, written=0)
     summary.actor = session.actor
     summary.written += 1
+    generator = summarizer.generator if draft.model else Generator.EXTRACTIVE
     summary.text, summary.message_count = draft.text, draft.covered
     assert draft.start_time is not None and draft.end_time is not None
     summary.start_time, summary.end_time = draft.start_time, draft.end_time
-    summary.model, summary.generator, summary.trust = draft.model[:255], summarizer.generator, draft.trust
+    summary.model, summary.generator, summary.trust = draft.model[:255], generator, draft.trust
     summary.written_at = now
     by = job_principal(job)
     SUMMARIES.save_version(summary, verb=TextVerb.WRITE, by=by, reason=state.reason, now=now, seconds=seconds)

@@ -3,6 +3,7 @@
 And the digest of several sessions that they write from their summaries, on request and not stored (SPEC U9).
 """
 
+import logging
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -15,6 +16,10 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.writing import writing_for
+from conversations.domain.languages import Writing
+from conversations.domain.messages import Role
+from conversations.domain.policy import WritingPolicy
 from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete, counter_in_use
@@ -25,6 +30,7 @@ from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.domain.extractive import extract
+from summaries.domain.faults import Fault, fault_of
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (
     Call,
@@ -47,6 +53,9 @@ Digits, because the vocabulary cuts them into threes: every fence costs the same
 with another fence than the question is asked with. Hexadecimal ones cost from 5 to 15.
 """
 
+LANGUAGE_TOKENS: Final = 90
+"""Tokens reserved for another language's prompt, and for the complaint about a summary that cannot be kept."""
+
 JOIN_TOKENS: Final = 8
 """Tokens reserved for the joins of texts, which are counted one by one."""
 
@@ -56,6 +65,16 @@ RETRIES: Final = 3
 
 MIN_CALL_SECONDS: Final = 5.0
 """Time that another question to the model needs."""
+
+log = logging.getLogger(__name__)
+
+
+class FaultyAnswer(BadAnswer):
+    """The model wrote something that is no summary of its material."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(f"The model's summary cannot be kept ({fault}).", code="faulty_summary")
+        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,6 @@ class Summarizer(ABC):
 
     def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
         self.actor = actor
-        self.language = actor.agent.language
         self.policy = policy
         self.task = task
         self.limits = Limits.of(policy)
@@ -83,20 +101,37 @@ class Summarizer(ABC):
     def count(self, text: str) -> int: ...
 
     @abstractmethod
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        """Return the summary after a call; `shorter` halves its words so often. Raises ProviderError."""
+    def write(
+        self, call: Call, *, deadline_seconds: float, shorter: int = 0, fault: Fault | None = None
+    ) -> SummaryText:
+        """Return the summary after a call. Raises ProviderError.
+
+        `shorter` halves its words so often, `fault` is what was wrong with the answer before.
+        """
+
+    def choose(self, call: Call) -> SummaryText:
+        """Return sentences of a call, which are never too long, without a model."""
+        language = self.writing(call).prompt
+        return SummaryText(extract(call, language=language, most_tokens=self.limits.output, count=self.count))
+
+    def writing(self, call: Call) -> Writing:
+        """Return the language of a summary: by default that of the people's messages."""
+        spoken = [message.text for message in call.messages if message.role != Role.ASSISTANT]
+        return writing_for(self.actor, spoken or [call.previous], is_one=True)
 
 
 class ExtractiveSummarizer(Summarizer):
-    """Chooses sentences, which are never too long, without a model."""
+    """Chooses sentences."""
 
     generator = Generator.EXTRACTIVE
 
     def count(self, text: str) -> int:
         return count_raw(text)
 
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        return SummaryText(extract(call, language=self.language, most_tokens=self.limits.output, count=self.count))
+    def write(
+        self, call: Call, *, deadline_seconds: float, shorter: int = 0, fault: Fault | None = None
+    ) -> SummaryText:
+        return self.choose(call)
 
 
 class LLMSummarizer(Summarizer):
@@ -108,7 +143,8 @@ class LLMSummarizer(Summarizer):
         super().__init__(actor, policy, task=task)
         self.counter = counter_in_use(Operation.SUMMARIZE)
         fence = _new_fence()
-        prompt_tokens = self.count(self._instructions(policy.summary_output_limit))
+        longest = writing_for(actor, [], is_one=True)
+        prompt_tokens = self.count(self._instructions(policy.summary_output_limit, longest)) + LANGUAGE_TOKENS
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
         self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS)
@@ -116,27 +152,35 @@ class LLMSummarizer(Summarizer):
     def count(self, text: str) -> int:
         return self.counter.count(text)
 
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        """Return the model's answer. Raises ProviderError, also for an empty answer.
+    def write(
+        self, call: Call, *, deadline_seconds: float, shorter: int = 0, fault: Fault | None = None
+    ) -> SummaryText:
+        """Return the model's answer. Raises ProviderError, also for an empty answer, and FaultyAnswer.
 
         Fewer words are asked for within the same limit, so that a model which thinks aloud has room for them.
         """
-        fence = _new_fence()
+        fence, writing = _new_fence(), self.writing(call)
+        limit = self.limits.output >> shorter
+        complaint = [prompt("summarize_again", writing.prompt, written=writing.phrase)] if fault else []
         request = CompletionRequest(
             operation=Operation.SUMMARIZE,
             messages=(ChatMessage("user", fenced_material(call, fence)),),
             max_output_tokens=self.limits.output,
             deadline_seconds=deadline_seconds,
-            system=self._instructions(self.limits.output >> shorter),
+            system="\n\n".join([self._instructions(limit, writing), *complaint]),
         )
         completion = complete(request, actor=self.actor)
         answer = cleaned_answer(fence, completion.text)
         if not answer:
             raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")
+        if found := fault_of(answer, call, most_tokens=limit, written=writing):
+            raise FaultyAnswer(found)
         return SummaryText(answer, completion.model)
 
-    def _instructions(self, output_tokens: int) -> str:
-        return prompt(self.task, self.language, **length_limits(output_tokens))
+    def _instructions(self, output_tokens: int, writing: Writing) -> str:
+        words = prompt(self.task, writing.prompt, written=writing.phrase, **length_limits(output_tokens))
+        own = effective_policy(WritingPolicy, self.actor.agent, self.actor).summary_instructions
+        return "\n\n".join(filter(None, [words, own.strip()]))
 
 
 def _new_fence() -> str:
@@ -154,13 +198,19 @@ def summarize_call(
 ) -> tuple[Call, SummaryText]:
     """Return a call with its complete answer: the given call, or one with fewer of its messages.
 
-    After a truncated answer, a shorter one is requested, since the same request would be truncated again.
-    Raises ProviderError.
+    After a truncated answer, a shorter one is requested, since the same request would be truncated again. What is no
+    summary is asked for once more, and then replaced by sentences of the conversation. Raises ProviderError.
     """
-    retry = 0
+    retry, fault = 0, None
     while True:
         try:
-            return call, summarizer.write(call, deadline_seconds=seconds_left(), shorter=retry)
+            return call, summarizer.write(call, deadline_seconds=seconds_left(), shorter=retry, fault=fault)
+        except FaultyAnswer as error:
+            if fault or seconds_left() < MIN_CALL_SECONDS:
+                log.warning("the model's summary cannot be kept; sentences are chosen", extra={"fault": error.fault})
+                return call, summarizer.choose(call)
+            fault = error.fault
+            continue
         except BadAnswer as error:
             if error.code not in LENGTH_ERRORS or retry == RETRIES or seconds_left() < MIN_CALL_SECONDS:
                 raise
@@ -224,7 +274,7 @@ def digest(
     result = _summarize_all(latest, summarizer)
     return Digest(
         text=result.text,
-        generator=summarizer.generator,
+        generator=summarizer.generator if result.model else Generator.EXTRACTIVE,
         model=result.model,
         session_ids=[summary.session_id for summary in included],
         left_out=rows.count() - len(latest),

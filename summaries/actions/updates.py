@@ -18,8 +18,11 @@ from uuid import UUID
 from django.db.models import Q
 
 from conversations.actions.forgetting import is_unchanged
+from conversations.actions.writing import writing_for
 from conversations.domain.content import MAX_LABEL_LENGTH, label
+from conversations.domain.grounding import Evidence
 from conversations.domain.messages import Role, TurnState
+from conversations.domain.speech import Spoken
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
@@ -251,7 +254,8 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
     actor = updating.actor
     known = trusted_texts(_appendable_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count
-    texts = prompt_blocks(passage, known_lines(known, count=count), language=actor.agent.language)
+    wanted = writing_for(actor, [message.text for message in passage.messages])
+    texts = prompt_blocks(passage, known_lines(known, count=count), language=wanted.prompt)
     try:
         return complete_json(
             actor,
@@ -261,7 +265,9 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
             answer_schema(),
             max_output_tokens=ANSWER_TOKENS,
             deadline_seconds=CALL_SECONDS,
+            language=wanted.prompt,
             most=MAX_ENTRIES,
+            written=wanted.phrase,
         )
     except (ProviderRejected, BadAnswer) as error:
         if isinstance(error, BadAnswer) and may_retry(updating.bad_attempts):
@@ -285,11 +291,15 @@ def _add_entries(updating: UpdateContext, session: Session, project: Project, pa
         check_active(project)
     except (UnknownRow, ProjectArchived):  # deleted or archived concurrently
         return 0
-    trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
+    evidence = Evidence(tuple(Spoken(each.text, True, each.said_at, each.author) for each in passage.messages))
     known = {document.name: document.text for document in _appendable_documents(project)}
     entries = parse_entries(data, passage, known)
     for entry in entries:
+        doubt = evidence.doubt_details(entry.text)
+        trust = Trust.TRUSTED if passage.is_trusted and doubt is None else Trust.UNTRUSTED
         sources = {"message_ids": [str(source.id) for source in entry.sources], "channel": session.channel}
+        if doubt is not None:
+            sources["doubt"] = [doubt.reason, doubt.detail]
         try:
             append_entry(
                 project=project,

@@ -66,7 +66,6 @@ SHAPES = (
     "overload_in_stream",
     "refusal",
     "stall",
-    "surrogate",
     "truncated_json",
     "truncated_text",
     "wrong_schema",
@@ -728,7 +727,6 @@ def _text_of(reply: Reply) -> str:
     spoilt = {
         "empty": "",
         "refusal": "",
-        "surrogate": f"{whole}\ud800",
         "wrong_schema": '{"unexpected": true}',
         "max_tokens": whole[: len(whole) // 2] or "Half of",
         "truncated_text": (whole or '{"half": "of it"}')[: len(whole or '{"half": "of it"}') // 2],

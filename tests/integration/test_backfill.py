@@ -48,7 +48,7 @@ def extracting(asked: Asked) -> Reply:
     if asked.schema is None:
         return Reply("They talked about tea.")
     empty: dict[str, Any] = {name: [] for name in asked.schema["properties"]}
-    fact = {"text": "Drinks green tea.", "sources": [1], "confidence": 0.9}
+    fact = {"text": "Drinks green tea.", "sources": [1], "confidence": 0.9, "speech": "own_statement"}
     return Reply(data={**empty, "facts": [fact]} if "facts" in empty else empty)
 
 

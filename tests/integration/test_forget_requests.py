@@ -56,3 +56,12 @@ def test_an_untrusted_key_asks_in_vain(client: APIClient) -> None:
     made(client.post(f"{API}/memories", {**NAMES, "content": private}))
     say(client_with_key(is_trusted=False), request_text)
     assert Memory.objects.get().status == "active" and not Job.objects.filter(kind="hold_forgotten").exists()
+
+
+@pytest.mark.parametrize("request_text", ["Forget everything you know about me.", "私のことは全部忘れてください。"])
+def test_everything_waits_where_everything_is_to_be_forgotten(client: APIClient, request_text: str) -> None:
+    for text in ("Hiroki's phone number is 090-1234-5678.", "Hiroki has a cat called Momo."):
+        made(client.post(f"{API}/memories", {**NAMES, "content": text}))
+    made(client.post(f"{API}/memories", {**NAMES, "user_id": "maya", "content": "Maya has a dog."}))
+    say(client, request_text)
+    assert sorted(Memory.objects.values_list("status", flat=True)) == ["active", "pending", "pending"]

@@ -326,7 +326,7 @@ def test_memories_that_were_being_extracted_are_not_stored(client: APIClient, ll
         if "a mark" in asked.text:
             assert talk.delete(f"messages/{message['id']}").status_code == 200
             connection.close()
-        fact = {"text": f"Likes {talk.marks[0]}.", "sources": [1], "confidence": 0.9}
+        fact = {"text": f"Likes {talk.marks[0]}.", "sources": [1], "confidence": 0.9, "speech": "own_statement"}
         lists = asked.schema["properties"] if asked.schema else {}
         return Reply(data={name: [fact] if name == "preferences" else [] for name in lists})
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from conversations.domain.assembly import AssemblyRequest, assemble
 from conversations.domain.content import texts_with_traces
+from conversations.domain.languages import writing
 from conversations.domain.layers import (
     PINNED,
     PROFILE,
@@ -278,7 +279,14 @@ def extraction(
     rules = prompt("extract_people", language, people=comma.join(people)) if len(people) > 1 else ""
     before = earlier_lines(earlier, max_tokens=4_000, count=count_raw)
     blocks = message_blocks(piece, before, language=language)
-    system = prompt("extract", language, fence=FENCE, topics=rules, most=MAX_ITEMS)
+    system = prompt(
+        "extract",
+        language,
+        fence=FENCE,
+        topics=rules,
+        most=MAX_ITEMS,
+        written=writing("agent", (), agent=language).phrase,
+    )
     return [("system", system), ("user", fenced(blocks, FENCE))]
 
 
@@ -286,7 +294,8 @@ def summary(language: str, task: str, *messages: SpokenMessage, previous: str = 
     limits = Limits(100, 4_000, 500)
     line = {"line_of": digest_line} if task == "digest" else {}
     call = next_call(previous, messages, limits, count_raw, **line)
-    system = prompt(task, language, fence=FENCE, **length_limits(limits.output))
+    written = writing("agent", (), agent=language).phrase
+    system = prompt(task, language, fence=FENCE, written=written, **length_limits(limits.output))
     return [("system", system), ("user", fenced_material(call, FENCE))]
 
 

@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Callable
-from datetime import date
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from io import BytesIO
 
 import pytest
 
-from conversations.domain import content, messages, passages
+from conversations.domain import content, details, languages, messages, passages, speech
+from conversations.domain.grounding import Evidence
 from conversations.domain.prompt import _attributed
 from memoryhub.admin import diff, policy_form
 from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream
 from memoryhub.importexport.foreign.formats import coding_agents, gemini, markdown, openwebui
 from memoryhub.llm import tokens
+from memoryhub.llm.documents import parse_document, without_thoughts
+from memoryhub.llm.errors import BadAnswer
 from memoryhub.look_alikes import looks
 from memoryhub.privacy.screening import screen
 from memoryhub.search.analysis import analyse, fold
@@ -22,6 +26,8 @@ from memoryhub.validators import text_problem
 from strength.domain import duplicates, extraction, usage_detection
 from summaries.admin.documents import rendered_markdown
 from summaries.domain import compaction, documents, entries, projects, routing, word_router
+from summaries.domain.faults import fault_of
+from summaries.domain.summaries import Call, SpokenMessage
 from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
@@ -41,6 +47,16 @@ KNOWN_LOCAL = {
     "summaries.domain.compaction: f'\\\\s*\\\\[\\\\[kept-(\\\\d{{1,6}})-{re.escape(code)}\\\\]\\\\]'": "matched at line starts",
     "summaries.domain.routing: re.sub('\\\\\\\\{(\\\\w+)\\\\\\\\}', '(?P<\\\\1>\\\\\\\\S+)', pattern)": "a sentence of ours, timed below",
 }  # fmt: skip
+
+SAID_AT = datetime(2026, 3, 1, tzinfo=UTC)
+ENGLISH = languages.Writing("en", "en")
+
+
+def _parsed(text: str) -> object:
+    with suppress(BadAnswer):
+        return parse_document(text, {"type": "object"})
+    return None
+
 
 READERS: dict[str, Callable[[str], object]] = {
     "folded answers": openwebui.without_details,
@@ -81,6 +97,18 @@ READERS: dict[str, Callable[[str], object]] = {
     "wording": duplicates.wording_digest,
     "mentions": lambda text: extraction._mentions(text, "a" * 100),
     "without_memories": extraction.without_memories,
+    "details": lambda text: list(details.stated(text)),
+    "offered": lambda text: details.Offered.of(text, date(2026, 3, 1)),
+    "speech": lambda text: speech.sentences_of([speech.Spoken(text, True, SAID_AT)]),
+    "language": lambda text: languages.language_of.__wrapped__(text),
+    "reports talk": speech.reports_talk,
+    "support": lambda text: Evidence((speech.Spoken(text, True, SAID_AT),)).check("The user has a dog.", [0]),
+    "statement": lambda text: Evidence((speech.Spoken("I live in Otaru.", True, SAID_AT),)).check(text, [0]),
+    "thoughts": without_thoughts,
+    "answer": lambda text: _parsed(text),
+    "summary": lambda text: fault_of(
+        text, Call("", (), (SpokenMessage(1, "user", "", text[:5_000], SAID_AT),)), most_tokens=100_000, written=ENGLISH
+    ),
     "usage": lambda text: usage_detection.used_by_words(text, [usage_detection.Offered(1, text)], query=text[:50]),
     "usage passages": usage_detection.passages,
     "proposed name": projects.propose_name,

@@ -82,6 +82,8 @@ class ClientCall:
     max_output_tokens: int | None = None
     user: str | None = None
     session: str | None = None
+    is_task: bool = False
+    """Whether the client says that it is its own call, such as a title."""
     stream: bool = False
     body: str = field(default="", repr=False)
 
@@ -148,7 +150,8 @@ class ClientCallView(ChatView):
         """Answer the last message of a conversation that the client keeps; store what is new of it.
 
         Where memory takes longer than `MEMORYHUB_MEMORY_MS`, or the database is away, the model gets what the client
-        shows. Nothing is lost: the client shows question and answer again with its next question.
+        shows, and the header says so. In a known or named conversation both are stored with the next question, which
+        shows them; the first question of another one is not.
         """
         self.model = call.model
         if not self.degraded:
@@ -178,11 +181,12 @@ class ClientCallView(ChatView):
         self.check_model(creates=True)
         actor = self.writing({"agent_id": call.model, "user_id": self._user(call.user)})
         policy = effective_policy(ChatPolicy, actor.agent, actor)
-        talk = talk_of(call.messages, policy.unstored_tags)
+        talk = talk_of(call.messages, policy.unstored)
         question = self._question(call, talk, key)
         name, mode = self._session(call.session), self._choice(MODE_HEADER, Mode, Mode.FULL)
         store = self._choice(STORE_HEADER, Store, Store.NEW)
-        if self._header((TASK_HEADER,)) or (talk and is_task(talk.asked, policy.task_openings)):
+        is_named_task = call.is_task or self._header((TASK_HEADER,)) is not None
+        if is_named_task or (talk and is_task(talk.asked, policy.task_openings)):
             return replace(question, with_memory=False), actor, False
         if (name or "").startswith(TEMPORARY) or mode == Mode.OFF or talk is None:
             instructions = with_instructions(actor.agent.system_prompt, question.instructions)

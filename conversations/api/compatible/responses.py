@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -18,6 +18,7 @@ from conversations.api.chat import KEEP_ALIVE, turn_as_json
 from conversations.api.compatible.calls import ClientCallView, pieces_of
 from conversations.api.compatible.openai import call_of, with_error
 from conversations.api.compatible.openai_in import CompletionIn
+from conversations.api.compatible.responses_in import OWN_MEMBERS, ClientTools, completion_body, is_codex_task, mapping
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message
 from memoryhub.api.views import operation
@@ -32,82 +33,6 @@ CALL_PREFIX: Final = "fc_"
 MAX_CONTINUED: Final = 500
 """Latest messages of a conversation that an answer continues."""
 
-SAME_NAMES: Final = ("model", "user", "metadata", "stream", "temperature", "top_p", "parallel_tool_calls")
-PART_TYPES: Final = {"input_text": "text", "output_text": "text", "text": "text"}
-
-
-def completion_body(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request in the form of chat completions. Raises ValidationError for items of other kinds."""
-    text, reasoning = _mapping(data.get("text")), _mapping(data.get("reasoning"))
-    body = {name: data[name] for name in SAME_NAMES if name in data}
-    body |= {"max_completion_tokens": data.get("max_output_tokens"), "verbosity": text.get("verbosity")}
-    body |= {"reasoning_effort": reasoning.get("effort"), "tool_choice": data.get("tool_choice")}
-    if isinstance(tools := data.get("tools"), list):
-        body["tools"] = [_tool(each) for each in tools]
-    if (shape := _mapping(text.get("format"))).get("type") == "json_schema":
-        described = {name: value for name, value in shape.items() if name != "type"}
-        body["response_format"] = {"type": "json_schema", "json_schema": described}
-    elif shape:
-        body["response_format"] = shape
-    given = data.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if not isinstance(items, list):
-        raise ValidationError({"input": ["Send a text, or a list of items."]})
-    body["messages"] = _messages(items)
-    if instructions := data.get("instructions"):
-        body["messages"].insert(0, {"role": "system", "content": instructions})
-    return body
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _tool(tool: Any) -> Any:
-    """Return a function in the form of chat completions; other tools as they are, which are refused there."""
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        return tool
-    return {"type": "function", "function": {name: tool.get(name) for name in ("name", "description", "parameters")}}
-
-
-def _messages(items: Sequence[Any]) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for place, item in enumerate(items):
-        values = _mapping(item)
-        match values.get("type", "message"):
-            case "message":
-                messages.append({"role": values.get("role"), "content": _content(values.get("content"))})
-            case "function_call":
-                function = {"name": values.get("name"), "arguments": values.get("arguments") or "{}"}
-                call = {"id": values.get("call_id"), "type": "function", "function": function}
-                if not messages or messages[-1]["role"] != Role.ASSISTANT:
-                    messages.append({"role": Role.ASSISTANT.value, "content": None})
-                messages[-1]["tool_calls"] = [*messages[-1].get("tool_calls", ()), call]
-            case "function_call_output":
-                result = {"tool_call_id": values.get("call_id"), "content": _content(values.get("output"))}
-                messages.append({"role": Role.TOOL.value, **result})
-            case "reasoning":  # the vendor's own, which only it can read
-                continue
-            case kind:
-                raise ValidationError({f"input.{place}": [f"Items of the type {kind!s:.50} are not supported."]})
-    return messages
-
-
-def _content(content: Any) -> Any:
-    return [_part(each) for each in content] if isinstance(content, list) else content
-
-
-def _part(part: Any) -> Any:
-    values = _mapping(part)
-    kind = str(values.get("type"))
-    if kind in PART_TYPES:
-        return {"type": "text", "text": values.get("text")}
-    if kind == "input_image":
-        return {"type": "image_url", "image_url": {"url": values.get("image_url")}}
-    if kind == "input_file":
-        return {"type": "file", "file": {"filename": values.get("filename") or values.get("file_url")}}
-    return part
-
 
 class Responses(ClientCallView):
     channel = "openai"
@@ -115,15 +40,17 @@ class Responses(ClientCallView):
     @operation("openai_responses", Scope.WRITE, exclude=True)
     def post(self, request: Request) -> HttpResponseBase:
         """Answer the last item of an input; store what is new of it."""
-        data = _mapping(request.data)
+        data = mapping(request.data)
         self.model, self.user = str(data.get("model")), data.get("user")
         if isinstance(items := data.get("input"), list):
             data = {**data, "input": [self._item(each) for each in items]}
-        key, values = self.keyed(CompletionIn, completion_body(data))
-        call = call_of(values, body=json.dumps(request.data, sort_keys=True))
+        self.tools = ClientTools()
+        key, values = self.keyed(CompletionIn, completion_body(data, self.tools))
+        call = replace(call_of(values, body=json.dumps(request.data, sort_keys=True)), is_task=is_codex_task(data))
         self.previous = data.get("previous_response_id")
         conversation = data.get("conversation")
-        name = _mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
+        name = mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
+        name = name or mapping(data.get("client_metadata")).get("thread_id")  # Codex's
         if self.previous is not None:
             name, before = self._continued(self.previous)
             call = replace(call, messages=[*before, *call.messages])
@@ -131,7 +58,7 @@ class Responses(ClientCallView):
 
     def _item(self, item: Any) -> Any:
         """Return an item, in place of a reference the part of the stored answer that it means."""
-        if _mapping(item).get("type") != "item_reference":
+        if mapping(item).get("type") != "item_reference":
             return item
         name = str(item.get("id"))
         if name.startswith(MESSAGE_PREFIX):
@@ -139,7 +66,7 @@ class Responses(ClientCallView):
             return {"role": Role.ASSISTANT.value, "content": turn_as_json(turn)["text"]}
         key, _, _number = name.removeprefix(CALL_PREFIX).partition("_")
         turn = self._answered(key, field="input")
-        calls = {call["id"]: call for call in _call_items(turn)}
+        calls = {call["id"]: call for call in _call_items(turn, ClientTools())}
         if name not in calls:
             raise _unknown("input")
         return calls[name]
@@ -179,7 +106,13 @@ class Responses(ClientCallView):
     def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         turn_json = turn_as_json(turn)
         output = [self._message(turn, turn_json["text"])] if turn_json["text"] else []
-        return self._response(turn, turn_json, [*output, *_call_items(turn)])
+        return self._response(turn, turn_json, [*output, *_call_items(turn, self.tools)])
+
+    def headers_of(self, turn: ChatTurn) -> dict[str, str]:
+        headers = super().headers_of(turn)
+        if self.tools.left_out:
+            headers["X-Memoryhub-Left-Out-Tools"] = ", ".join(sorted(self.tools.left_out))
+        return headers
 
     def _message(self, turn: ChatTurn, text: str, status: str = "completed") -> dict[str, Any]:
         content = [] if status == "in_progress" else [_text_part(text)]
@@ -210,12 +143,7 @@ class Responses(ClientCallView):
         }
 
     async def events(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
-        numbers = count()
-
-        def event(kind: str, **values: Any) -> bytes:
-            data = json.dumps({"type": kind, "sequence_number": next(numbers), **values}, ensure_ascii=False)
-            return f"event: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
-
+        event = _writer()
         for kind in ("response.created", "response.in_progress"):
             yield event(kind, response=self._response(turn, None, []))
         has_text = False
@@ -243,35 +171,42 @@ class Responses(ClientCallView):
             yield event("response.output_text.done", **place, text=text, logprobs=[])
             yield event("response.content_part.done", **place, part=_text_part(text))
             yield event("response.output_item.done", output_index=0, item=self._message(turn, text))
-        for number, item in enumerate(body["output"]):
-            if item["type"] == "function_call":
-                at = {"output_index": number, "item_id": item["id"]}
-                started = {**item, "arguments": "", "status": "in_progress"}
-                yield event("response.output_item.added", output_index=number, item=started)
-                yield event("response.function_call_arguments.delta", **at, delta=item["arguments"])
-                yield event(
-                    "response.function_call_arguments.done", **at, arguments=item["arguments"], name=item["name"]
-                )
-                yield event("response.output_item.done", output_index=number, item=item)
+        for written in _call_events(event, body["output"]):
+            yield written
         yield event(f"response.{body['status']}", response=body)
+
+
+def _writer() -> Callable[..., bytes]:
+    """Return a function that writes one event after another, numbered."""
+    numbers = count()
+
+    def event(kind: str, **values: Any) -> bytes:
+        data = json.dumps({"type": kind, "sequence_number": next(numbers), **values}, ensure_ascii=False)
+        return f"event: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
+
+    return event
+
+
+def _call_events(event: Callable[..., bytes], output: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the events of the calls among the items of an answer, each in one piece."""
+    for number, item in enumerate(output):
+        if member := OWN_MEMBERS.get(item["type"]):
+            kind = f"response.{item['type']}_{member}"
+            at, given = {"output_index": number, "item_id": item["id"]}, item[member]
+            started = {**item, member: "", "status": "in_progress"}
+            yield event("response.output_item.added", output_index=number, item=started)
+            yield event(f"{kind}.delta", **at, delta=given)
+            yield event(f"{kind}.done", **at, **{member: given}, name=item["name"])
+            yield event("response.output_item.done", output_index=number, item=item)
 
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _call_items(turn: ChatTurn) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "function_call",
-            "id": f"{CALL_PREFIX}{turn.pk}_{number}",
-            "status": "completed",
-            "call_id": call["id"],
-            "name": call["name"],
-            "arguments": json.dumps(call["input"], ensure_ascii=False),
-        }
-        for number, call in enumerate(turn_as_json(turn)["tool_calls"])
-    ]
+def _call_items(turn: ChatTurn, tools: ClientTools) -> list[dict[str, Any]]:
+    calls = enumerate(turn_as_json(turn)["tool_calls"])
+    return [tools.call_item(call, f"{CALL_PREFIX}{turn.pk}_{number}") for number, call in calls]
 
 
 def _unknown(field: str) -> ValidationError:

@@ -37,9 +37,11 @@ ADDED_TAGS = ("memoryhub", "system-reminder")
 """Tags around what hooks and agents add anywhere in a message."""
 PROGRAM_TAG = re.compile(r"<([a-z]+(?:[-_][a-z]+)+)>")
 """Tag at the start of a text that an agent wrote: a command, its output, a notice, instructions."""
+BEFORE_PROMPT = re.compile(r"ide_|environment_context|user_instructions")
+"""Names of tags behind which the prompt follows."""
 NOTICE = re.compile(
     r"\[Request interrupted|\[Image: |Caveat: The messages below|Stop hook feedback|Base directory for this skill"
-    r"|# AGENTS\.md instructions|This session is being continued"
+    r"|# AGENTS\.md instructions|Generate a file named AGENTS\.md|This session is being continued"
 )
 """Starts of texts that an agent writes in the user's name."""
 TAG = re.compile(r"<(?=\s*/?\s*memoryhub)", re.IGNORECASE)
@@ -133,20 +135,23 @@ def texts_of(content: Any) -> list[str]:
     return [str(each.get("text") or "") for each in blocks if isinstance(each, dict) and each.get("type") in kinds]
 
 
-def text_in(content: Any) -> str:
+def text_in(content: Any, *, is_marked: bool = False) -> str:
     """Return what was said in a message, without what the agent and its hooks have added to it."""
-    return "\n".join(filter(None, map(typed, texts_of(content))))[:LONGEST_TEXT]
+    return "\n".join(filter(None, (typed(text, is_marked=is_marked) for text in texts_of(content))))[:LONGEST_TEXT]
 
 
-def typed(text: str) -> str:
-    """Return what a person typed: a text without the blocks of programs; nothing of a notice."""
+def typed(text: str, *, is_marked: bool = False) -> str:
+    """Return what a person typed: a text without the blocks of programs; nothing of a notice, whatever follows it.
+
+    A text that its agent marked as typed may begin with any tag.
+    """
     for tag in ADDED_TAGS:
         text = without_blocks(text, tag)
-    while (found := PROGRAM_TAG.match(text)) is not None:
+    while found := PROGRAM_TAG.match(text):
         closed = f"</{found[1]}>"
         end = text.find(closed)
-        if end < 0:
-            return ""
+        if end < 0 or not BEFORE_PROMPT.match(found[1]):
+            return text if is_marked else ""
         text = text[end + len(closed) :].strip()
     return "" if NOTICE.match(text) else text
 
@@ -169,7 +174,7 @@ def said_in(record: dict[str, Any]) -> tuple[str, Any]:
 def read_claude_code(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
     role, origin = record["type"], record.get("origin") or {"kind": "human"}  # older versions name none
     is_human = isinstance(origin, dict) and origin.get("kind") == "human"
-    by_person = is_human and record.get("userType") in (None, "external")
+    by_person = is_human and record.get("userType") in (None, "external") and record.get("promptSource") != "system"
     is_said = message.get("role") == role and not any(record.get(each) for each in NOT_SAID)
     return (role, message.get("content")) if is_said and (by_person or role == "assistant") else ("", None)
 
@@ -177,6 +182,11 @@ def read_claude_code(record: dict[str, Any], message: dict[str, Any]) -> tuple[s
 def read_codex(record: dict[str, Any], message: dict[str, Any]) -> tuple[str, Any]:
     """Read what was typed from events: Codex's requests to the model hold instructions and output as well."""
     kinds = record.get("type"), message.get("type"), message.get("role")
+    if kinds[:2] == ("event_msg", "item_completed"):  # since 0.170
+        item = message.get("item")
+        if isinstance(item, dict) and item.get("type") == "UserMessage":
+            return "user", item.get("content")
+        return "", None
     if kinds[:2] == ("event_msg", "user_message") and message.get("kind") in (None, "plain"):
         return "user", message.get("message")
     return ("assistant", message.get("content")) if kinds == ("response_item", "message", "assistant") else ("", None)
@@ -191,7 +201,9 @@ def message_in(line: bytes, identity: str) -> dict[str, Any] | None:
     if not isinstance(record, dict):
         return None
     role, content = said_in(record)
-    text = text_in(content) if role == "user" else "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
+    is_marked = record.get("promptSource") == "typed" or record.get("type") == "event_msg"
+    answer = "\n".join(texts_of(content)).strip()[:LONGEST_TEXT]
+    text = text_in(content, is_marked=is_marked) if role == "user" else answer
     if not role or not text:
         return None
     message = {"role": role, "content": text, "client_message_id": str(record.get("uuid") or identity)}
@@ -210,7 +222,9 @@ class Transcript:
         self.place = state / (hashlib.sha256(str(self.path).encode()).hexdigest()[:32] + ".offset")
 
     def batches(self) -> Any:
-        """Yield messages that were not sent yet, and where they end."""
+        """Yield messages that were not sent yet, and where they end; none of a subagent's, which the agent wrote."""
+        if self._is_subagents():
+            return
         offset = self._sent()
         messages = []
         with self.path.open("rb") as file:
@@ -226,6 +240,15 @@ class Transcript:
                     yield messages, offset
                     messages = []
         yield messages, offset
+
+    def _is_subagents(self) -> bool:
+        with self.path.open("rb") as file:
+            try:
+                first = json.loads(file.readline())
+            except (ValueError, RecursionError):
+                return False
+        about = first.get("payload") if isinstance(first, dict) else None
+        return isinstance(about, dict) and about.get("thread_source") == "subagent"
 
     def _sent(self) -> int:
         try:

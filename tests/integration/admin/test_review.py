@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
+from conversations.domain.grounding import Doubt
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
@@ -114,6 +115,8 @@ def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None
         ({}, STRANGER, "written through a key"),
         ({"confidence": 0.2}, BY, "was not confident enough"),
         ({"needs_approval": True}, BY, "stored as pending"),
+        ({"doubt": Doubt("date", "12 March")}, BY, "No message says “12 March”."),
+        ({"doubt": Doubt("hypothesis")}, BY, "The user supposed it"),
     ],
 )
 def test_it_is_told_why_it_waits(boss: Client, hub: Hub, options: dict[str, Any], by: Principal, why: str) -> None:

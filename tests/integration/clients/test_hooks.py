@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -223,6 +224,10 @@ NOT_TYPED: dict[str, dict[str, Any]] = {
     "an interruption": {"content": [{"type": "text", "text": "[Request interrupted by user]"}]},
     "an interrupted tool": {"content": [{"type": "text", "text": "[Request interrupted by user for tool use]"}]},
     "a notification": {"content": "<task-notification>\n<task-id>b1</task-id>\ndone\n</task-notification>"},
+    "a notification with an order": {
+        "content": "<task-notification>done</task-notification>\nRead the output file /b1"
+    },
+    "a scheduled prompt": {"content": "Go on with the plan.", "promptSource": "system"},
     "a note to memory": {"content": "<user-memory-input>use tabs</user-memory-input>"},
     "an open file": {"content": [{"type": "text", "text": "<ide_opened_file>The user opened .env</ide_opened_file>"}]},
     "a hook's feedback": {"content": "Stop hook feedback:\n[make lint]: failed"},
@@ -257,6 +262,7 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         tmp_path / "t.jsonl",
         line(1, "user", "<div> is not centred, why?", userType="external", origin=typed, promptSource="typed"),
         line(2, "user", content, **more),
+        line(6, "user", "<my-tag>x</my-tag> Why this tag?", origin=typed, promptSource="typed"),
         line(3, "assistant", "See <my-element> there."),
         line(4, "user", in_parts),
         line(5, "user", "Why is <my-element>a</my-element> red?<system-reminder>x</system-reminder>"),
@@ -265,7 +271,8 @@ def test_what_no_person_typed_is_not_stored(name: str, hook: Hook, tmp_path: Pat
         file.write('{"type": "user", "message": ' + "[" * 100_000 + "\n")
     hook({"hook_event_name": "SessionEnd", "reason": "exit", "transcript_path": path})
     assert stored() == [
-        ("user", "<div> is not centred, why?"), ("assistant", "See <my-element> there."), ("user", "Why <b>this</b>?"),
+        ("user", "<div> is not centred, why?"), ("user", "<my-tag>x</my-tag> Why this tag?"),
+        ("assistant", "See <my-element> there."), ("user", "Why <b>this</b>?"),
         ("user", "Why is <my-element>a</my-element> red?"),
     ]  # fmt: skip
     assert Session.objects.get().ended_at is not None
@@ -313,3 +320,46 @@ def test_configurations_name_the_hook_and_known_events() -> None:
     assert json.loads((FOLDER / ".claude-plugin" / "plugin.json").read_text())["name"] == "memoryhub"
     server = json.loads((FOLDER / ".mcp.json").read_text())["mcpServers"]["memoryhub"]
     assert server["url"].endswith("/mcp/${MEMORYHUB_AGENT:-coder}/${MEMORYHUB_USER:-me}")
+
+
+RECORDED = {
+    program: json.loads((Path(settings.BASE_DIR) / "tests" / "data" / "transcripts" / f"{program}.json").read_text())
+    for program in ("claude_code", "codex")
+}
+"""Sessions of Claude Code 2.1.197 and Codex 0.171.0, driven in a terminal, with long texts shortened.
+
+What was typed as a prompt begins with TYPED. Besides, there are shell commands, commands of the programs, interruptions,
+compactions, skills, feedback of hooks, subagents, background jobs, queued prompts and prompts taken back.
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [(program, name) for program, sessions in RECORDED.items() for name in sessions]
+)
+def test_of_a_recorded_session_exactly_what_was_typed_is_read(
+    program: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = runpy.run_path(str(HOOK))
+    path = written(tmp_path / "t.jsonl", *RECORDED[program][name])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    read = [
+        message["content"]
+        for messages, _offset in hook["Transcript"](path, SESSION).batches()
+        for message in messages
+        if message["role"] == "user"
+    ]
+    of_subagent = '"thread_source": "subagent"' in Path(path).read_text()
+    typed = [] if of_subagent else _typed_in(RECORDED[program][name])
+    assert read == typed
+    assert typed or of_subagent or name == "clear 2" or name == "skillcommand", "nothing was typed in it"
+
+
+def _typed_in(records: list[dict[str, Any]]) -> list[str]:
+    """Return the prompts of a session in their order, as they are in its records of either program."""
+    items = [record.get("payload", {}).get("item", {}) for record in records]
+    of_codex = [item["content"][-1].get("text", "") for item in items if item.get("type") == "UserMessage"]
+    contents = [record["message"]["content"] for record in records if record["type"] == "user"]
+    of_claude = [content for content in contents if isinstance(content, str)]
+    return [
+        text for text in [*of_codex, *of_claude] if text.lstrip("# ").startswith("TYPED") or text.startswith("<my-tag")
+    ]

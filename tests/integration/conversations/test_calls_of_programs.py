@@ -4,10 +4,13 @@ Recorded with Aider 0.86.1 (its prompts shortened), OpenAI Agents 0.24.0 (a hand
 1.2.24 (an agent with a tool and a response format), langchain-openai 1.7.4 (few-shot), LiteLLM 1.110.2, pydantic-ai
 2.68.0 (a tool), Vercel's AI SDK (no tool, an image alone, a tool), Cline 3.0.65 (a run that is summarised half-way; its
 prompts and the file shortened), LangChain 1.5.2 (its agent's summaries), DSPy 3.4.1 (few-shot), LlamaIndex 0.14.25 (a
-chat engine) and Claude Code 2.1.197 (its prompts shortened).
+chat engine), Claude Code 2.1.197 (its prompts shortened) and Open WebUI 0.12.4 (a question edited, an answer asked for
+again, an image alone, its own tool and its titles; driven by a browser). LibreChat's are from the package that it asks
+models with (@librechat/agents 3.2.21), with its titles. Codex 0.171.0 by the Responses: a compaction, tools, a subagent.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,28 +65,88 @@ def texts_in(value: Any) -> list[str]:
     return texts_in(value.get("text") or value.get("content") or value.get("output"))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_programs_conversation_is_read_whole_and_stored_once(llm: LLMServer, db: None, program: str) -> None:
+def replay(llm: LLMServer, program: str, headers: Mapping[str, str] | None = None) -> None:
+    """Send a program's requests, and check that the model reads all that they show."""
     recorded = (RECORDED / f"{program}.json").read_text("utf-8").replace("{file}", json.dumps(LINES)[1:-1])
-    client = client_with_key(user_id="hiroki")
-    client_with_key().post("/api/v1/agents", {"agent_id": "kana"}, format="json")
+    client = client_with_key()
+    client.post("/api/v1/agents", {"agent_id": "kana"}, format="json")
+    headers = {"X-User-Id": "hiroki", **(headers or {})}
     for request in json.loads(recorded)["requests"]:
         answer = request["answer"]
         calls = [tuple(call) for call in answer["calls"]]
         llm.answer(Reply(answer["text"], calls=calls, stop="tool_use" if calls else "end_turn"))
-        response = client.post(f"/api/v1/{request['path']}", request["body"], format="json")
+        response = client.post(f"/api/v1/{request['path']}", request["body"], format="json", headers=headers)
         assert response.status_code == 200, response.content
         assert "X-Memoryhub-Trimmed-Messages" not in response.headers
         shown = texts_in(request["body"].get("messages") or request["body"].get("input"))
         assert _without(texts_in(llm.asked[-1].messages), shown) == shown
         said_by_system = [each for each in request["body"].get("messages", []) if each["role"] == "system"]
         assert all(text in str(llm.asked[-1].system) for each in said_by_system for text in _texts_of(each["content"]))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_programs_conversation_is_read_whole_and_stored_once(llm: LLMServer, db: None, program: str) -> None:
+    replay(llm, program)
     sessions, questions = PROGRAMS[program]
     assert Session.objects.count() == sessions
     rows = Message.objects.order_by("created_at", "seq")
     said = [row.content.strip().removesuffix("\n\nReply in English.") for row in rows.filter(role="user")]
     assert said == questions
     assert not rows.exclude(abandoned_at=None).exists()
+
+
+EDITED = {
+    "openwebui": (
+        [
+            "Question 1: what should I cook on day 1?",
+            "Question 2b: what should I bake on day 2?",
+            "Question 3b: and on day 3, a cake?",
+            "",  # an image alone
+            "Question 5: what is in the picture?",
+        ],
+        [f"Question {number}: what should I cook on day {number}?" for number in (2, 3)],
+        (1, 31, 11),
+    ),
+    "codex": (
+        [
+            "TYPED one",
+            "TYPED two",
+            "TYPED three",
+            'TYPED CALL multi_agent_v1__spawn_agent {"agent_type":"default","message":"SUBPROMPT look"} END',
+            "TYPED two",
+            "TYPED one",
+            "TYPED two",
+            "TYPED two more",
+        ],
+        [],
+        (3, 20, 2),  # an answer that the compaction leaves out, and a call that was interrupted
+    ),
+    "librechat": (
+        [
+            "My tea is gyokuro, from a farm in Uji.",
+            'What does it cost in the shop? CALL search_shop {"q": "gyokuro"} END',
+            "And which cake goes well with it?",
+            "What is in this picture?",
+        ],
+        ["And what goes well with it?"],
+        (1, 13, 3),
+    ),
+}
+"""Questions that a program shows at last, those that were taken back, and the numbers of sessions, of rows, and of rows taken back."""
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Conversation-Id": "f6b1aa6b-c8b6-4e4c-92ce-be9206b8799c"}])
+@pytest.mark.parametrize("program", EDITED)
+def test_edits_of_a_chat_program_leave_what_it_shows(
+    llm: LLMServer, db: None, program: str, headers: dict[str, str]
+) -> None:
+    replay(llm, program, headers)
+    shown, edited, counts = EDITED[program]
+    rows = Message.objects.order_by("created_at", "seq")
+    taken_back = rows.exclude(abandoned_at=None)
+    assert [row.content for row in rows.current().filter(role="user")] == shown
+    assert [row.content for row in taken_back.filter(role="user")] == edited
+    assert (Session.objects.count(), rows.count(), taken_back.count()) == counts
 
 
 def _texts_of(content: Any) -> list[str]:

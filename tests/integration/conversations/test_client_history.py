@@ -15,7 +15,7 @@ from conversations.actions.answers import store_answer
 from conversations.actions.chat import prepare_turn
 from conversations.actions.client_history import Store, place_question
 from conversations.actions.questions import Question
-from conversations.domain.client_talk import talk_of
+from conversations.domain.client_talk import Unstored, talk_of
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message
 from memoryhub.auth.access import actor_for_writing
@@ -25,7 +25,7 @@ from memoryhub.tenancy.models import Actor
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-TAGS = ("environment_details", "system-reminder")
+UNSTORED = Unstored(("environment_details", "system-reminder"))
 
 
 class Program:
@@ -42,7 +42,7 @@ class Program:
         """Ask a question, count it unless it is asked again, and return the conversation with its answer."""
         self.now += timedelta(minutes=3)
         asked = NewMessage(role=Role.USER, content=text)
-        talk = talk_of([*history, asked], TAGS)
+        talk = talk_of([*history, asked], UNSTORED)
         assert talk is not None
         values = {"channel": "openai", "body": repr((history, text)), "is_retry": options.pop("is_retry", False)}
         question = Question(message=text, **values)

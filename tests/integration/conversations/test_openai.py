@@ -579,6 +579,10 @@ def test_demands_reach_anthropic_in_its_form(sdk: openai.OpenAI, llm: LLMServer)
     assert sent["tool_choice"] == {"type": "tool", "name": "search", "disable_parallel_tool_use": True}
     Talk(sdk, tools=[TOOL], tool_choice="required").say("hi")
     assert llm.asked[1].body["tool_choice"] == {"type": "any"}
+    tea = {"type": "string", "minLength": 1}
+    loose = {"name": "tea", "schema": {"type": "object", "properties": {"tea": tea}, "required": ["tea"]}}
+    Talk(sdk, response_format={"type": "json_schema", "json_schema": loose}).say("hi")
+    assert llm.asked[2].body["output_config"]["format"]["schema"] == SHAPE
 
 
 def test_demands_reach_openai_as_they_are(sdk: openai.OpenAI, llm: LLMServer, settings: Settings) -> None:

@@ -96,6 +96,43 @@ def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LL
     assert [each.role for each in Message.objects.order_by("seq")] == ["user", "assistant", "tool", "assistant"]
 
 
+PATCH: Any = {
+    "type": "custom", "name": "patch", "description": "Changes files.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: PATCH"},
+}  # fmt: skip
+MAIL: Any = {
+    "type": "namespace", "name": "mail", "description": "Letters.",
+    "tools": [{"type": "function", "name": "send", "parameters": {"type": "object"}}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tools_that_chat_completions_do_not_have(stream: bool, sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
+    """Free texts and namespaces are brought to functions and back; what OpenAI runs itself is left out and named."""
+    calls = [("c1", "patch", {"input": "+ 緑茶"}), ("c2", "mail__send", {"to": "maya"})]
+    llm.then(Reply("I do it.", calls=calls), Reply("Done."))
+    tools: Any = [PATCH, MAIL, {"type": "web_search"}]
+    given: Any = {"tools": tools, "tool_choice": {"type": "custom", "name": "patch"}, **NAMES}
+    items: list[Any] = [{"role": "user", "content": "Please change it."}]
+    raw = sdk.responses.with_raw_response.create(input=items, stream=stream, **given)
+    assert raw.headers["X-Memoryhub-Left-Out-Tools"] == "web_search"
+    answer: Any = list(raw.parse())[-1].response if stream else raw.parse()
+    offered = llm.asked[0].body["tools"]
+    assert [tool["name"] for tool in offered] == ["patch", "mail__send"] and "start: PATCH" in offered[0]["description"]
+    custom, function = [each for each in answer.output if each.type != "message"]
+    assert (custom.type, custom.name, custom.input) == ("custom_tool_call", "patch", "+ 緑茶")
+    assert (function.name, function.namespace, function.arguments) == ("send", "mail", '{"to": "maya"}')
+    items += [each.model_dump(exclude_none=True) for each in answer.output]
+    items.append({"type": "custom_tool_call_output", "call_id": "c1", "output": "one file"})
+    items.append({"type": "function_call_output", "call_id": "c2", "output": "sent"})
+    assert sdk.responses.create(input=items, tools=tools, **NAMES).output_text == "Done."
+    assert "one file" in str(llm.asked[1].messages) and "mail__send" in str(llm.asked[1].messages)
+    odd: Any = [{"type": "function"}, {"type": "custom", "name": 3}, 3]
+    for tool in odd:
+        with pytest.raises(openai.BadRequestError):
+            sdk.responses.create(input="Tea?", tools=[tool], **NAMES)
+
+
 def test_a_stream_has_the_sdks_events(sdk: openai.OpenAI, llm: LLMServer) -> None:  # noqa: F811
     llm.answer(Reply("Green tea, 緑茶。", pieces=["Green ", "tea, ", "緑茶。"]))
     events = list(sdk.responses.create(input="Which tea?", stream=True, **NAMES))

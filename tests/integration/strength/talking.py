@@ -22,6 +22,7 @@ from tests.integration.strength.conftest import BY, NOW
 
 JOB = background("extract", uuid4())
 SURE = 0.95
+OWN = "own_statement"
 
 
 def talk(
@@ -51,11 +52,11 @@ def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: A
 
 
 def item(text: str, *sources: int, confidence: float = SURE, **more: Any) -> dict[str, Any]:
-    return {"text": text, "sources": list(sources or (1,)), "confidence": confidence, **more}
+    return {"text": text, "sources": list(sources or (1,)), "confidence": confidence, "speech": OWN, **more}
 
 
 def episode(*sources: int, confidence: float = SURE, **parts: str) -> dict[str, Any]:
-    return {**parts, "sources": list(sources or (1,)), "confidence": confidence}
+    return {**parts, "sources": list(sources or (1,)), "confidence": confidence, "speech": OWN}
 
 
 def pair(new: int, known: int, verdict: str) -> dict[str, Any]:

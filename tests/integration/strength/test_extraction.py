@@ -217,7 +217,7 @@ def test_topics_reach_the_prompt_and_filter(
     agent = actor.agent
     agent.language, agent.topics_include, agent.topics_exclude = language, [include], [exclude]
     agent.save()
-    talk(actor, "…")
+    talk(actor, tea, health)
     drawn = [
         item(tea, 1, topic=include),
         item(health, 1, topic=include),
@@ -511,7 +511,12 @@ def test_lessons_are_drawn_when_a_session_has_ended(actor: Actor, llm: LLMServer
 def test_lessons_are_drawn_when_enough_episodes_have_gathered(actor: Actor, llm: LLMServer) -> None:
     actor.agent.policy = {"reflection_after_episodes": 2}
     actor.agent.save()
-    model = Model(llm, lambda asked: {"episodes": [episode(1, **{**EPISODE, "situation": messages_shown(asked)[0]})]})
+    model = Model(
+        llm,
+        lambda asked: {
+            "episodes": [episode(1, **{**EPISODE, "situation": messages_shown(asked)[0].partition("user: ")[2]})]
+        },
+    )
     for said in ("The build is repaired.", "門の鍵を直した。"):
         talk(actor, said)
         due_now()

@@ -76,7 +76,7 @@ def test_everything_that_is_new_is_judged(
     write(OSAKA, kind="fact")
     news = [f"{chr(97 + number) * 5} lies in row {number + 60} of the list." for number in range(7)] + [KYOTO]
     model = Model(llm, {"facts": [item(each) for each in news]}, {(KYOTO, OSAKA): "contradicts"})
-    talk(actor, "Everything.", at=NOW + DAY)
+    talk(actor, *news, at=NOW + DAY)
     read(actor, now=NOW + 2 * DAY)
     asked = model.asked_for("pairs")
     assert len(asked) > 1 and all(len(numbered(each, "known")) <= 8 for each in asked)
@@ -97,7 +97,7 @@ def test_what_contradicts_in_near_words_is_not_taken_for_the_same(
 ) -> None:
     write(old, kind="fact", pinned=is_held)
     Model(llm, {"facts": [item(new)]}, {(new, old): "contradicts"})
-    talk(actor, "…", at=NOW + DAY)
+    talk(actor, new, at=NOW + DAY)
     read(actor, now=NOW + 2 * DAY)
     assert texts(actor) == [old if is_held else new]
     assert Memory.objects.get(content=new).status == ("pending" if is_held else "active")
@@ -107,7 +107,7 @@ def test_near_words_of_the_past_are_filed_as_the_past(actor: Actor, llm: LLMServ
     new, old = "The user is married to Sato.", "The user was married to Sato."
     write(new, kind="fact")
     Model(llm, {"facts": [item(old)]}, {(old, new): "contradicts"})
-    talk(actor, "…", at=NOW - 9 * DAY)
+    talk(actor, old, at=NOW - 9 * DAY)
     read(actor)
     assert texts(actor) == [new]
     assert Memory.objects.get(content=old).valid_to == NOW
@@ -189,7 +189,7 @@ def test_one_contradiction_of_two_folders_is_one_row(actor: Actor, llm: LLMServe
     write(fact, kind="fact")
     write(liking, kind="preference")
     Model(llm, {"preferences": [item(new)]}, {(new, fact): "contradicts", (new, liking): "contradicts"})
-    talk(actor, "…", at=NOW + DAY)
+    talk(actor, new, at=NOW + DAY)
     read(actor, now=NOW + 2 * DAY)
     (row,) = Memory.objects.filter(content=new)
     assert (texts(actor), row.kind) == ([new], "preference")
@@ -227,6 +227,6 @@ def test_what_a_person_went_back_from_does_not_come_back(actor: Actor, llm: LLMS
     restore_revision(memory=memory, revision=memory.revisions.get(number=1), **common)
     again, still = "The user's home town is Nara.", "Osaka is where the user has their home."
     Model(llm, {"facts": [item(again), item(still)]}, {(again, NARA): "same", (still, OSAKA): "same"})
-    talk(actor, "…", at=NOW + DAY)
+    talk(actor, again, still, at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
     assert (texts(actor), filed["blocked"], filed["known"]) == ([OSAKA], 1, 1)

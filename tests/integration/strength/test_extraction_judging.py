@@ -52,19 +52,19 @@ def test_other_words_are_no_new_row_and_one_more_source(
 ) -> None:
     speaking(actor, language)
     model = Model(llm, {"facts": [item(fact)]}, {(other_words, fact): "same"})
-    talk(actor, "First.")
+    talk(actor, f"First: {fact}")
     read(actor)
     memory = Memory.objects.get()
     before = numbers(memory)
     assert model.asked_for("pairs") == [], "nothing was known, so nobody is asked"
 
     model.drawn = {"facts": [item(other_words)]}
-    talk(actor, "Again.", at=NOW + DAY)
+    talk(actor, f"Again: {other_words}", at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
 
     assert filed == {"known": 1}
     assert texts(actor) == [fact]
-    assert sources_of(memory) == {"First.", "Again."}
+    assert sources_of(memory) == {f"First: {fact}", f"Again: {other_words}"}
     after = numbers(memory)
     assert after.access_count == before.access_count + 1
     assert after.strength == pytest.approx(before.strength + 0.1)
@@ -78,7 +78,7 @@ def test_the_same_words_need_no_model(
 ) -> None:
     model = Model(llm, {"facts": [item(fact)]})
     for number in range(2):
-        talk(actor, f"Said {number}.")
+        talk(actor, f"Message {number}. {fact}")
         read(actor)
     assert (texts(actor), model.asked_for("pairs")) == ([fact], [])
     assert len(sources_of(Memory.objects.get())) == 2
@@ -90,7 +90,7 @@ def test_a_liking_filed_as_a_fact_is_known_all_the_same(
 ) -> None:
     write(fact, kind="preference", namespace="/preferences/{actorId}/")
     Model(llm, {"facts": [item(other_words)]}, {(other_words, fact): "same"})
-    talk(actor, "Again.")
+    talk(actor, other_words)
     assert read(actor)["known"] == 1
     assert texts(actor) == [fact]
 
@@ -128,10 +128,10 @@ def test_what_was_said_before_is_filed_as_the_past(
 ) -> None:
     """A backfill reads old messages after new ones: what they say does not end what was said later."""
     model = Model(llm, {"facts": [item(contrary)]}, {(fact, contrary): "contradicts"})
-    talk(actor, "New.", at=NOW)
+    talk(actor, contrary, at=NOW)
     read(actor)
     model.drawn = {"facts": [item(fact)]}
-    talk(actor, "Old.", at=NOW - 100 * DAY)
+    talk(actor, fact, at=NOW - 100 * DAY)
     read(actor)
     assert texts(actor) == [contrary]
     past = Memory.objects.get(content=fact)
@@ -143,13 +143,13 @@ def test_what_had_ended_and_is_read_again_stays_ended(
     actor: Actor, llm: LLMServer, language: str, fact: str, other_words: str, contrary: str
 ) -> None:
     model = Model(llm, {"facts": [item(fact)]}, {(contrary, fact): "contradicts", (other_words, fact): "same"})
-    talk(actor, "Old.")
+    talk(actor, fact)
     read(actor)
     model.drawn = {"facts": [item(contrary)]}
-    talk(actor, "New.", at=NOW + 10 * DAY)
+    talk(actor, contrary, at=NOW + 10 * DAY)
     read(actor, now=NOW + 11 * DAY)
     model.drawn = {"facts": [item(other_words)]}
-    talk(actor, "Old, too.", at=NOW + DAY)
+    talk(actor, other_words, at=NOW + DAY)
     read(actor, now=NOW + 12 * DAY)
     assert texts(actor) == [contrary]
     assert Memory.objects.count() == 2
@@ -165,7 +165,7 @@ def test_what_a_person_holds_on_to_is_not_ended(
         values = {"tags": ["checked"]}
         edit_memory(memory=memory, values=values, expected_version=None, by=PERSON, reason="", now=NOW)
     Model(llm, {"facts": [item(contrary)]}, {(contrary, fact): "contradicts"})
-    talk(actor, "New.", at=NOW + DAY)
+    talk(actor, contrary, at=NOW + DAY)
     read(actor, now=NOW + 2 * DAY)
     assert texts(actor) == [fact]
     assert Memory.objects.get(content=contrary).status == "pending"
@@ -182,7 +182,7 @@ def test_what_was_rejected_does_not_come_back_in_other_words(
         {"facts": [item(other_words), item(contrary)]},
         {(other_words, fact): "same", (contrary, fact): "contradicts"},
     )
-    talk(actor, "Again.")
+    talk(actor, other_words, contrary)
     filed = read(actor)
     assert (texts(actor), filed["blocked"]) == ([contrary], 1), "what contradicts a refused text is news"
 
@@ -215,7 +215,7 @@ def test_what_a_person_edited_away_does_not_come_back_in_other_words(
     right = "The user lives in Sapporo." if language == "en" else "ユーザーは札幌市に住む。"
     edit_memory(memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW)
     Model(llm, {"facts": [item(other_words)]}, {(other_words, fact): "same", (other_words, right): "contradicts"})
-    talk(actor, "Again.", at=NOW + DAY)
+    talk(actor, other_words, at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
     assert (texts(actor), filed["blocked"], Memory.objects.count()) == ([right], 1, 1)
 
@@ -241,7 +241,7 @@ def test_near_words_are_known_without_a_model(
         edit_memory(memory=memory, values=values, expected_version=None, by=PERSON, reason="", now=NOW)
     before = texts(actor)
     Model(llm, {"facts": [item(again)], "preferences": [item(again)]})
-    talk(actor, "Again.")
+    talk(actor, again)
     read(actor)
     assert texts(actor) == before
 
@@ -253,7 +253,7 @@ def test_a_judgement_that_fails_for_good_leaves_near_words(
     write(fact, kind="fact")
     model = Model(llm, {"facts": [item(contrary)]})
     llm.answer(lambda asked: Reply(failure="refusal") if is_judgement(asked) else model.reply(asked))
-    talk(actor, "New.")
+    talk(actor, contrary)
     read(actor)
     assert texts(actor) == [fact, contrary]
 
@@ -272,7 +272,7 @@ def test_pairs_of_nothing_are_ignored(actor: Actor, llm: LLMServer, write: Write
     llm.answer(
         lambda asked: Reply(data={"pairs": pairs, "compared": [1]}) if is_judgement(asked) else model.reply(asked)
     )
-    talk(actor, "New.")
+    talk(actor, "I have a dog.")
     read(actor)
     assert texts(actor) == ["The user has a cat.", "The user has a dog."]
 

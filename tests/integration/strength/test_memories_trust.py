@@ -43,7 +43,7 @@ STATED: dict[str, tuple[Any, str]] = {
 # Decided by the server, refused, or without effect on what an approval puts into force.
 OTHERS = {
     "content", "scope_level", "scope_domain", "source", "embedding", "pinned", "source_message_ids", "needs_approval",
-    "resembles", "is_uncompared", "has_idempotency_key", "contradicted_ids",
+    "resembles", "is_uncompared", "doubt", "has_idempotency_key", "contradicted_ids",
 }  # fmt: skip
 
 

@@ -91,31 +91,36 @@ def test_only_what_people_and_assistants_said_counts_and_is_told(talk: Talk, llm
 
 
 @pytest.mark.parametrize(
-    ("language", "asks_for", "is_japanese"), [("en", "in English", False), ("ja", "日本語の文章で", True)]
+    ("said", "asks_for", "answer"),
+    [
+        ("Message m{:04}x about the harbour.", "in English", "They spoke about the harbour."),
+        ("小樽の港の話 m{:04}x です。", "日本語の文章で", "小樽の港の話をした。"),
+    ],
 )
-def test_a_model_is_asked_in_the_agents_language_within_the_limits(
-    llm: LLMServer, language: str, asks_for: str, is_japanese: bool
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_model_is_asked_in_the_speakers_language_within_the_limits(
+    llm: LLMServer, language: str, said: str, asks_for: str, answer: str
 ) -> None:
     talk = open_talk(language=language)
-    talk.say_many(20)
-    llm.answer(Reply("They spoke about the harbour."))
+    talk.say(*(said.format(seq) for seq in range(1, 21)))
+    llm.answer(Reply(answer))
 
     job = talk.summarize()
 
     assert job.state == "done", job.error
     summary, (asked,) = talk.summary, llm.asked
     assert summary is not None
-    assert (summary.text, summary.generator) == ("They spoke about the harbour.", "llm")
+    assert (summary.text, summary.generator) == (answer, "llm")
     assert summary.model == asked.model and summary.model
     assert asks_for in asked.system and asked.max_tokens == 500 and asked.schema is None
     assert seqs_in([asked.text]) == list(range(1, 21))
-    assert "[2026-03-01 Sun 12:00] user: Message" in asked.text
+    assert f"[2026-03-01 Sun 12:00] user: {said[:4]}" in asked.text
 
 
 def test_a_thousand_messages_roll_each_in_exactly_one_call(talk: Talk, llm: LLMServer) -> None:
     talk.set_policy(summary_max_tokens=2_000)
     talk.say_many(1_000)
-    llm.answer(lambda asked: Reply(f"Summary number {len(llm.asked)} of the harbour. " * 8))
+    llm.answer(lambda asked: Reply(f"Summary part {'x' * len(llm.asked)} of the harbour. " * 8))
     count = counter_for("claude").count
 
     job = talk.summarize()
@@ -125,7 +130,7 @@ def test_a_thousand_messages_roll_each_in_exactly_one_call(talk: Talk, llm: LLMS
     assert len(llm.asked) > 10
     assert all(count(asked.system) + count(asked.text) <= 2_000 for asked in llm.asked)
     for number, asked in enumerate(llm.asked[1:], start=1):
-        assert f"Summary number {number} of" in asked.text, "each goes on from the one before"
+        assert f"Summary part {'x' * number} of" in asked.text, "each goes on from the one before"
     assert "<previous-summary" not in llm.asked[0].text
     summary = talk.summary
     assert summary is not None and summary.message_count == 1_000
@@ -145,7 +150,7 @@ def test_with_the_least_room_that_is_allowed_it_still_works(talk: Talk, llm: LLM
     talk.set_policy(summary_max_tokens=500, summary_output_limit=1_000)
     talk.say_many(20)
     talk.say("word " * 3_000)
-    llm.answer(Reply("A long answer about the harbour and the canal. " * 100))
+    llm.answer(Reply("A long answer about the harbour and the canal. " * 3))
     count = counter_for("claude").count
     assert talk.summarize().state == "done"
     assert all(count(asked.system) + count(asked.text) <= 500 for asked in llm.asked)
@@ -384,3 +389,36 @@ def test_blank_messages_are_covered_and_never_asked_about(talk: Talk, llm: LLMSe
     talk.end()
     talk.summarize()
     assert talk.summary is not None and talk.summary.message_count == 26 and len(llm.asked) == 1
+
+
+GOOD = "The harbour of Otaru was the topic of all messages."
+TRANSCRIPT = "user: Message m0001x about the harbour.\nassistant: Message m0002x about the harbour."
+
+
+@pytest.mark.parametrize(
+    "bad", [TRANSCRIPT, "小樽の港の話をした。", "As an AI language model I cannot.", "They met in Osaka."]
+)
+def test_what_is_no_summary_is_asked_for_once_more(talk: Talk, llm: LLMServer, bad: str) -> None:
+    talk.say_many(20)
+    llm.then(Reply(bad), Reply(f"<think>They want it short.</think>\n{GOOD}"))
+    assert talk.summarize().state == "done"
+    summary = talk.summary
+    assert summary is not None and (summary.text, summary.generator) == (GOOD, "llm")
+    first, second = llm.asked
+    assert second.system.startswith(first.system) and "could not be kept" in second.system
+
+
+def test_what_is_no_summary_twice_is_replaced_and_marked(talk: Talk, llm: LLMServer) -> None:
+    talk.say_many(20)
+    llm.answer(Reply(TRANSCRIPT))
+    assert talk.summarize().state == "done"
+    summary = talk.summary
+    assert summary is not None and (summary.generator, summary.model, len(llm.asked)) == ("extractive", "", 2)
+
+
+def test_the_operators_instructions_are_in_the_prompt(talk: Talk, llm: LLMServer) -> None:
+    talk.set_policy(summary_instructions="Name the owner of each task.")
+    talk.say_many(20)
+    llm.answer(Reply(GOOD))
+    talk.summarize()
+    assert llm.asked[0].system.endswith("Name the owner of each task.")

@@ -314,7 +314,7 @@ def test_a_digest_of_many_sessions_is_rolled_and_asked_for_in_fewer_words_where_
     client: APIClient, llm: LLMServer
 ) -> None:
     talk = open_talk()
-    talk.set_policy(summary_max_tokens=1_000)
+    talk.set_policy(summary_max_tokens=1_100)
     talks = [talk, *(open_talk() for _ in range(11))]
     for number, each in enumerate(talks):
         each.say(f"Message m{number:04}x", at=NOW + timedelta(days=number))

@@ -47,6 +47,19 @@ def decide(talk: Talk, project: Project | None, *, at: datetime, corrected: Proj
     )  # fmt: skip
 
 
+def test_an_entry_with_a_name_that_nobody_said_waits(llm: LLMServer) -> None:
+    project = a_project()
+    talk = open_talk(metadata={"project": "otaru"})
+    talk.say("The harbour opens in May.")
+    llm.answer(told("The harbour of Osaka opens in May."))
+
+    assert updated(talk).state == "done"
+
+    entry = DocumentEntry.objects.get()
+    assert (entry.trust, entry.source["doubt"]) == (Trust.UNTRUSTED, ["name", "Osaka"])
+    assert "Osaka" not in trusted_text(Document.objects.get(project=project, name="MEMORY.md"))
+
+
 def test_a_session_of_a_project_adds_entries_with_their_origin(llm: LLMServer) -> None:
     project = a_project()
     talk = open_talk(metadata={"project": "otaru"})

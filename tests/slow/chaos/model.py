@@ -51,7 +51,7 @@ def _extraction(asked: Asked) -> Reply:
 def _items(words: str, number: int, rules: Sequence[tuple[re.Pattern[str], str]]) -> list[dict[str, Any]]:
     matches = [(pattern.search(words), text) for pattern, text in rules]
     return [
-        {"text": text.format(*match.groups()), "sources": [number], "confidence": 0.9}
+        {"text": text.format(*match.groups()), "sources": [number], "confidence": 0.9, "speech": "own_statement"}
         for match, text in matches
         if match
     ]

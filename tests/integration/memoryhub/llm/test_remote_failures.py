@@ -65,7 +65,6 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "max_tokens": (TruncatedAnswer, "truncated", "truncated"),
     "overload_in_stream": (ProviderUnavailable, "overloaded", "overloaded"),
     "refusal": (ProviderRejected, "refused", "refused"),
-    "surrogate": (BadAnswer, "unstorable", "unstorable"),
     "truncated_json": (BadAnswer, "not_json", "not_json"),
     "truncated_text": (BadAnswer, "not_json", "not_json"),
     "wrong_schema": (BadAnswer, "wrong_schema", "wrong_schema"),
@@ -183,6 +182,16 @@ def test_a_bad_answer_is_asked_for_once_more(asking: Asking, way: Callable[..., 
 
     was_shown = way is last and failure in NEEDS_A_SCHEMA
     assert len(asking.server.asked) == (1 if was_shown else 2)
+
+
+@both_ways
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"])
+def test_characters_that_cannot_be_stored_are_replaced(
+    asking: Asking, way: Callable[..., Completion], odd: str
+) -> None:
+    asking.server.answer(Reply(f"{WORDS}{odd}"))
+
+    assert way(asking.provider(), REQUEST).text == f"{WORDS}\ufffd"
 
 
 def test_a_second_answer_may_be_better(asking: Asking) -> None:

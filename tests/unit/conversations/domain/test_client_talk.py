@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conversations.domain.client_talk import Said, opening_of, session_of, talk_of, without_tags
+from conversations.domain.client_talk import Said, Unstored, opening_of, session_of, talk_of, without_additions
 from conversations.domain.messages import NewMessage, Role
 
-TAGS = ("environment_details", "system-reminder")
+UNSTORED = Unstored(("environment_details", "system-reminder"), ("# AGENTS.md",))
+TEA = {"type": "text", "text": "Which tea?"}
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LONG = "That is a long answer, by which a conversation is known."
 
@@ -31,20 +32,24 @@ def stored(session: str, *texts: str, at: int = 0) -> list[Said]:
 
 def test_the_last_question_is_asked_and_answers_behind_it_are_continued() -> None:
     messages = [user("a"), answer("b"), user("c"), answer("d")]
-    talk = talk_of(messages, TAGS)
+    talk = talk_of(messages, UNSTORED)
     assert talk is not None
     assert ([each.content for each in talk.history], talk.asked.content) == (["a", "b"], "c")
     assert [each.content for each in talk.after] == ["d"] and not talk.examples
-    assert talk_of([answer("a")], TAGS) is None
+    assert talk_of([answer("a")], UNSTORED) is None
 
 
 def test_examples_and_notes_are_no_talk() -> None:
     note = "<environment_details>\nopen files: 3\n</environment_details>"
     messages = [user("x", author="example_user"), user(note), user("Which tea?"), user(note)]
-    talk = talk_of(messages, TAGS)
+    talk = talk_of(messages, UNSTORED)
     assert talk is not None and talk.asked.content == "Which tea?"
     assert talk.examples == {0, 1} and [each.content for each in talk.after] == [note]
-    alone = talk_of([user(note)], TAGS)
+    parts = [{"type": "text", "text": each} for each in ("# AGENTS.md\nUse tabs.", note)]
+    beside = talk_of([user("Use tabs.", blocks=parts), user("Which tea?", blocks=[*parts[:1], TEA])], UNSTORED)
+    assert beside is not None and beside.examples == {0}
+    assert without_additions(beside.asked, UNSTORED).blocks == [TEA]
+    alone = talk_of([user(note)], UNSTORED)
     assert alone is not None and alone.asked.content == note
 
 
@@ -57,13 +62,14 @@ def test_examples_and_notes_are_no_talk() -> None:
         ("x</system-reminder> and <system-reminder>", "x</system-reminder> and <system-reminder>"),
         ("<system-reminder>x</system-reminder>", "<system-reminder>x</system-reminder>"),
         ("  as it is \n", "  as it is \n"),
+        ("See # AGENTS.md", "See # AGENTS.md"),
     ],
 )
 def test_tags_of_programs_are_left_out(text: str, expected: str) -> None:
-    assert without_tags(user(text), TAGS).content == expected
-    assert without_tags(answer(text), TAGS).content == text
+    assert without_additions(user(text), UNSTORED).content == expected
+    assert without_additions(answer(text), UNSTORED).content == text
     blocks = [{"type": "text", "text": text}, {"type": "image", "url": "https://a.test/b.png"}]
-    left = without_tags(user(text, blocks=blocks), TAGS)
+    left = without_additions(user(text, blocks=blocks), UNSTORED)
     assert left.blocks is not None and left.blocks[-1] == blocks[-1]
     assert len(left.blocks) == (1 if text == f"<system-reminder>{'x'}</system-reminder>" else 2)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.conf import settings
 
-from conversations.domain.forget_requests import request_to_forget
+from conversations.domain.forget_requests import asks_for_all, request_to_forget
 
 REQUESTS = """
 Forget my phone number.
@@ -70,6 +70,7 @@ Delete the file from the folder.
 How do I remove an object from memory in C++?
 Don't save my changes to the file.
 Do not store passwords in plain text.
+Cookies should not be stored.
 Never store secrets in a repository.
 Forget that, I meant the other one.
 Forget my last message.
@@ -131,6 +132,23 @@ def test_what_is_asked_is_returned_in_its_words() -> None:
     assert request_to_forget("私の電話番号を忘れてください。") == "私の電話番号"
 
 
+@pytest.mark.parametrize(
+    ("text", "is_all"),
+    [
+        ("Forget everything you know about me.", True),
+        ("Please delete all my personal data.", True),
+        ("Wipe all the memories of me.", True),
+        ("I want everything about my divorce gone.", False),
+        ("Forget my phone number.", False),
+        ("私についての記憶を全部削除して。", True),
+        ("今までの私のこと全部忘れて", True),
+        ("私の誕生日は忘れてください。", False),
+    ],
+)
+def test_everything_or_something(text: str, is_all: bool) -> None:
+    assert asks_for_all(request_to_forget(text)) == is_all
+
+
 def test_a_pasted_text_asks_for_nothing() -> None:
     assert request_to_forget("Forget my phone number. " + "x" * 600) == ""
 
@@ -138,8 +156,8 @@ def test_a_pasted_text_asks_for_nothing() -> None:
 def test_requests_that_others_wrote() -> None:
     """Messages of people who had not seen the code; the patterns were extended by them since."""
     written = json.loads((settings.BASE_DIR / "tests" / "data" / "forget_requests.json").read_text("utf-8"))
-    assert len([text for text in written["requests"] if request_to_forget(text)]) >= 70
-    assert len([text for text in written["others"] if request_to_forget(text)]) <= 4
+    assert len([text for text in written["requests"] if request_to_forget(text)]) >= 180
+    assert len([text for text in written["others"] if request_to_forget(text)]) <= 2
 
 
 @pytest.mark.parametrize(

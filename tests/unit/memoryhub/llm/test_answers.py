@@ -74,10 +74,12 @@ def test_a_model_that_is_no_name_is_the_one_that_was_asked(told: Any) -> None:
 
 
 @pytest.mark.parametrize("piece", ["NUL \x00", "half \ud800"])
-def test_what_cannot_be_stored_is_refused_in_a_piece(piece: str) -> None:
-    with pytest.raises(BadAnswer) as caught:
-        Draft().add(piece)
-    assert caught.value.code == "unstorable"
+def test_what_cannot_be_stored_is_replaced_in_a_piece(piece: str) -> None:
+    draft = Draft()
+    assert draft.add(piece) == piece[:-1] + "\ufffd"
+    draft.block(0, "text", text=piece)
+    draft.block(0, "text", id=piece)
+    assert draft.blocks[0] == {"type": "text", "text": piece[:-1] + "\ufffd", "id": piece[:-1] + "\ufffd"}
 
 
 @pytest.mark.parametrize("piece", [None, 5, "", ["text"], {"text": "x"}])

@@ -54,6 +54,29 @@ def test_of_3000_harmless_texts_at_most_3_are_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "DB_PASSWORD", "value": "hunter2-blue9"},
+        [{"key": "SMTP_PASSWORD", "value": "hunter2-blue9", "type": "secret"}],
+        {"password": ["hunter2-blue9"]},
+        {"headers": {"Authorization": ["Basic hunter2-blue9"]}},
+    ],
+)
+def test_a_secret_in_lists_and_members_of_json_is_removed(value: object) -> None:
+    written = json.dumps(value)
+    screened = [json.dumps(screen_json(value, lambda text: screen(text).text)), screen(written).text]
+    screened.append(screen(json.dumps(written)).text)
+    assert all("hunter2" not in each and "[secret removed: " in each for each in screened), screened
+    harmless = {"name": "city", "value": "hunter2-blue9"}
+    assert screen_json(harmless, lambda text: screen(text).text) == harmless
+
+
+def test_a_secret_among_the_variables_of_a_container_is_removed() -> None:
+    text = "env:\n  - name: DB_PASSWORD\n    value: hunter2-blue9\n  - name: TZ\n    value: Asia/Tokyo-9"
+    assert screen(text).text == text.replace("hunter2-blue9", "[secret removed: password]")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "The deploy password is hunter2-blue.",

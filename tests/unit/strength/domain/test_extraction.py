@@ -19,6 +19,7 @@ from strength.domain.extraction import (
     MAX_ITEM_LENGTH,
     MAX_ITEMS,
     MESSAGE_STRATEGIES,
+    Reading,
     Slice,
     SourceMessage,
     Strategy,
@@ -209,7 +210,7 @@ def test_blocks_by_language(language: str, heading: str, earlier: str) -> None:
 def test_the_form_of_an_answer() -> None:
     plain = answer_schema(MESSAGE_STRATEGIES, Topics())
     assert plain["required"] == ["facts", "preferences", "episodes"]
-    assert plain["properties"]["facts"]["items"]["required"] == ["text", "sources", "confidence"]
+    assert plain["properties"]["facts"]["items"]["required"] == ["text", "sources", "confidence", "speech"]
     assert "situation" in plain["properties"]["episodes"]["items"]["properties"]
     topical = answer_schema([Strategy.SEMANTIC], Topics(("tea",), ("health", "tea")))
     assert list(topical["properties"]) == ["facts"]
@@ -218,9 +219,7 @@ def test_the_form_of_an_answer() -> None:
 
 def items(data: Any, *messages: SourceMessage, topics: Topics = Topics(), language: str = "en") -> list[str]:  # noqa: B008
     piece = sliced(*(messages or (said(1), said(2, users=False))))
-    return [
-        each.text for each in items_of(data, piece, strategies=MESSAGE_STRATEGIES, topics=topics, language=language)
-    ]
+    return [each.text for each in items_of(data, Reading(piece, topics, language), strategies=MESSAGE_STRATEGIES)]
 
 
 def fact(text: Any = "A fact.", sources: Any = (1,), confidence: Any = 0.9, **more: Any) -> dict[str, Any]:
@@ -256,9 +255,7 @@ def test_items_are_told_once_and_are_bounded() -> None:
 
 def test_when_it_was_last_said() -> None:
     piece = sliced(said(1), said(5))
-    (item,) = items_of(
-        {"facts": [fact(sources=(1, 2))]}, piece, strategies=MESSAGE_STRATEGIES, topics=Topics(), language="en"
-    )
+    (item,) = items_of({"facts": [fact(sources=(1, 2))]}, Reading(piece), strategies=MESSAGE_STRATEGIES)
     assert item.said_at == AT + timedelta(minutes=5)
 
 
@@ -309,12 +306,12 @@ def test_citations_and_confidences() -> None:
 
 def one_fact(text: str, sources: list[int], *messages: SourceMessage) -> Any:
     data = {"facts": [{"text": text, "sources": sources, "confidence": 0.9}]}
-    (item,) = items_of(data, sliced(*messages), strategies=[Strategy.SEMANTIC], topics=Topics(), language="en")
+    (item,) = items_of(data, Reading(sliced(*messages)), strategies=[Strategy.SEMANTIC])
     return item
 
 
 def test_facts_of_several_people_name_whom_they_are_of() -> None:
-    alice, bob = said(1, "I like tea.", author="alice"), said(2, "I do not.", author="bob")
+    alice, bob = said(1, "I like tea.", author="alice"), said(2, "I do not like tea.", author="bob")
 
     assert sliced(alice, bob, said(3, users=False, author="kana")).people == ("alice", "bob")
     assert one_fact("Alice likes tea.", [1], alice, bob).text == "Alice likes tea."

@@ -42,14 +42,14 @@ def test_judging_numbers_the_memories_between_fences() -> None:
 @pytest.mark.parametrize(("language", "word"), [("ja", "データです"), ("en", "is data"), ("fr", "is data")])
 @pytest.mark.parametrize("name", ["judge_use", "learn"])
 def test_prompts_are_written_in_the_language_or_in_english(name: str, language: str, word: str) -> None:
-    system = prompt(name, language)
+    system = prompt(name, language, written="in English")
     assert word in system and ("CODE" in system or "コード" in system)
 
 
 def test_the_prompt_names_the_fields_of_the_answer() -> None:
     for language in ("en", "ja"):
         assert '{"used": [' in prompt("judge_use", language)
-        system = prompt("learn", language)
+        system = prompt("learn", language, written="in English")
         assert all(f'"{name}"' in system for name in LEARNING_SCHEMA["required"])
 
 

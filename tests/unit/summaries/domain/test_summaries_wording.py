@@ -34,7 +34,7 @@ def test_an_answer_is_kept_without_fences_and_without_what_nobody_sees() -> None
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("task", ["summarize", "digest"])
 def test_prompts_are_small_and_the_same_in_every_call_and_name_the_length(language: str, task: str) -> None:
-    text = prompt(task, language, **length_limits(500))
+    text = prompt(task, language, written="in English", **length_limits(500))
     assert ("250" in text or "300" in text) and "$" not in text
     assert counter_for("claude").count(text) < 260, "a call of 500 tokens must have room for messages"
 

@@ -1,0 +1,129 @@
+"""Labelled stories: what is stored of a model's true and false statements, by the checks and by a whole server.
+
+    python bench/extraction.py                    # the checks alone, half by half
+    python bench/extraction.py --half held_out --failures
+
+A story in `bench/stories/<half>_<language>.txt` is a short conversation as people write (`u:` the user, with a name in
+a group, `a:` the assistant), the statements that are true of the user (`+ messages text`), and false ones with
+their kind (`- message kind text`). The rules were first adjusted to the half `tuning`, then to both;
+bench/RESULTS.md has the figures of `held_out` before that.
+"""
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from conversations.domain.grounding import Evidence, Verdict
+from conversations.domain.speech import Spoken
+
+FOLDER: Final = Path(__file__).with_name("stories")
+HALVES: Final = ("tuning", "held_out", "fresh")
+LANGUAGES: Final = ("en", "ja")
+SAID_AT: Final = datetime(2026, 3, 4, 10, tzinfo=UTC)
+SHIFTS: Final = (-2, -1, 1, 2)
+
+_MESSAGE: Final = re.compile(r"([ua])(?:\((.*?)\))?: (.*)")
+_TRUE: Final = re.compile(r"\+ ([\d,]+) (.*)")
+_FALSE: Final = re.compile(r"- (\d+) (\w+) (.*)")
+
+
+@dataclass
+class Story:
+    """A conversation with statements; places of messages count from 0."""
+
+    kind: str
+    messages: list[Spoken] = field(default_factory=list)
+    true: list[tuple[tuple[int, ...], str]] = field(default_factory=list)
+    false: list[tuple[int, str, str]] = field(default_factory=list)
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(tuple(self.messages))
+
+
+def stories(half: str, language: str) -> list[Story]:
+    """Return the stories of a file. Raises ValueError for a line of no known form."""
+    found: list[Story] = []
+    for line in (FOLDER / f"{half}_{language}.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("== "):
+            found.append(Story(line.removeprefix("== ").strip()))
+        elif match := _MESSAGE.fullmatch(line):
+            text = match[3].replace("\\n", "\n")
+            found[-1].messages.append(Spoken(text, match[1] == "u", SAID_AT, match[2] or ""))
+        elif match := _TRUE.fullmatch(line):
+            places = tuple(int(number) - 1 for number in match[1].split(","))
+            found[-1].true.append((places, match[2]))
+        elif match := _FALSE.fullmatch(line):
+            found[-1].false.append((int(match[1]) - 1, match[2], match[3]))
+        else:
+            raise ValueError(line)
+    return found
+
+
+@dataclass
+class Result:
+    """Counts of one file, and the statements that were judged wrongly."""
+
+    true: int = 0
+    held: list[tuple[str, Verdict]] = field(default_factory=list)
+    false: Counter[str] = field(default_factory=Counter)
+    stored: list[tuple[str, str]] = field(default_factory=list)
+    shifted: int = 0
+    misplaced: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+
+
+def measure(told: list[Story]) -> Result:
+    """Return what the checks make of the statements, and of true ones whose citations are shifted."""
+    result = Result()
+    for story in told:
+        evidence = story.evidence
+        for places, text in story.true:
+            result.true += 1
+            verdict = evidence.check(text, places)
+            if verdict.doubt or verdict.falls:
+                result.held.append((text, verdict))
+            for wrong in {*_shifted(places[0], len(story.messages)), 0} - set(places):
+                result.shifted += 1
+                found = evidence.check(text, [wrong]).places
+                if not set(places) <= set(found):
+                    result.misplaced.append((text, found))
+        for place, kind, text in story.false:
+            result.false[kind] += 1
+            verdict = evidence.check(text, [place])
+            if not (verdict.doubt or verdict.falls):
+                result.stored.append((kind, text))
+    return result
+
+
+def _shifted(place: int, size: int) -> Iterator[int]:
+    yield from (min(max(place + by, 0), size - 1) for by in SHIFTS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", choices=HALVES)
+    parser.add_argument("--failures", action="store_true", help="print the statements that were judged wrongly")
+    options = parser.parse_args()
+    for half in [options.half] if options.half else HALVES:
+        for language in LANGUAGES:
+            result = measure(stories(half, language))
+            print(
+                f"{half} {language}: true held back {len(result.held)}/{result.true}, "
+                f"false stored {len(result.stored)}/{result.false.total()}, "
+                f"shifted citations right {result.shifted - len(result.misplaced)}/{result.shifted}"
+            )
+            if options.failures:
+                for line in (*result.held, *result.stored, *result.misplaced):
+                    print("  ", *line)
+
+
+if __name__ == "__main__":
+    main()

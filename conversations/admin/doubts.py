@@ -1,0 +1,29 @@
+"""Labels of the reasons why no message supports what a model wrote."""
+
+from typing import Any, Final
+
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from conversations.domain.grounding import DENIED, LANGUAGE, UNSUPPORTED
+from conversations.domain.speech import Speech
+
+NOT_SAID: Final = _("No message says “{detail}”.")
+DOUBT_LABELS: Final = {
+    UNSUPPORTED: _("No message of the user contains this."),
+    DENIED: _("The user's message denies it."),
+    LANGUAGE: _("It is not in the language of the messages."),
+    Speech.QUESTION: _("The user asked about it, and did not state it."),
+    Speech.HYPOTHESIS: _("The user supposed it, and did not state it."),
+    Speech.JOKE: _("The user was joking."),
+    Speech.FICTION: _("It is from a story or a game."),
+    Speech.ROLE_PLAY: _("The user was playing a role."),
+    Speech.QUOTATION: _("It is from a text that the user quoted."),
+    Speech.OTHER_PERSON: _("It comes from another person, or is about one."),
+    Speech.ASSISTANT: _("It comes from the assistant, and the user did not take it up."),
+    Speech.TALK: _("It only reports the conversation."),
+}
+
+
+def doubt_label(reason: str, detail: str = "") -> Any:
+    return DOUBT_LABELS.get(reason) or format_lazy(NOT_SAID, detail=detail)
