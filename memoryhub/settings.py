@@ -239,6 +239,8 @@ SPECTACULAR_SETTINGS = {
         "DocumentVersionKindEnum": "summaries.models.DOCUMENT_KINDS",
         "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
         "ContextFormatEnum": ["anthropic", "openai"],
+        "ImportFormatEnum": "memoryhub.importexport.foreign.formats.FORMATS",
+        "ImportStateEnum": "memoryhub.importexport.foreign.uploads.STATES",
         "BlockTypeEnum": "conversations.api.blocks.BLOCK_FIELDS",
         "SummaryGeneratorEnum": ["llm", "extractive"],
         "SummaryVerbEnum": ["write", "edit", "lock", "unlock", "restore", "delete"],

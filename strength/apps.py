@@ -11,17 +11,18 @@ class StrengthConfig(AppConfig):
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
+        from memoryhub.admin.imports import CONVERSATIONS, READERS
         from memoryhub.doctor import DIAGNOSES
-        from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.foreign.imports import COST_ESTIMATES, UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedMemory
         from memoryhub.importexport.native.exporter import EXPORT_FORMATS, TREE_EXPORTS
         from memoryhub.importexport.native.fields import EXCLUDED_TABLES
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
-        from strength.actions import importexport
+        from strength.actions import extraction_costs, import_reading, importexport
         from strength.actions.extraction import backfill_jobs, diagnose
         from strength.actions.forgetting import forget_memories
-        from strength.admin import nights, panels, review
+        from strength.admin import imported_conversations, nights, panels, review
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
@@ -29,6 +30,9 @@ class StrengthConfig(AppConfig):
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)
+        READERS.append(import_reading)
+        CONVERSATIONS.append(imported_conversations.conversations_of)
+        COST_ESTIMATES.append(extraction_costs.extraction_cost)
         DERIVED.append(forget_memories)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv

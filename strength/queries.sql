@@ -205,7 +205,7 @@ LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = 
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
 -- name: next_unread_session
--- The session to read next for strategies that are behind: the requested one first, then in order of the last message.
+-- The session to read next for strategies that are behind: the requested one first, then that with the newest messages.
 SELECT session.id FROM conversations_session AS session
 WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
     AND EXISTS (
@@ -215,7 +215,7 @@ WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
             AND known.strategy = wanted.strategy
         WHERE coalesce(known.read_until, 0) < session.message_count
     )
-ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at, session.id
+ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at DESC NULLS LAST, session.id DESC
 LIMIT 1
 
 -- name: pass_over_unread
@@ -234,6 +234,49 @@ SET read_until = excluded.read_until, passed_until = excluded.passed_until,
     passed_after = CASE WHEN cursor.passed_after < cursor.passed_until THEN cursor.passed_after
         ELSE least(excluded.passed_after, cursor.read_until) END
 WHERE cursor.read_until < excluded.read_until
+
+-- name: reading_of_import
+-- Messages of an import's conversations; those that a strategy has not read yet, and those that were passed over.
+SELECT coalesce(sum(messages), 0), coalesce(sum(waiting), 0), coalesce(sum(skipped), 0) FROM (
+    SELECT session.message_count AS messages,
+        max(session.message_count - coalesce(cursor.read_until, 0)) AS waiting,
+        max(coalesce(cursor.passed_until - cursor.passed_after, 0)) AS skipped
+    FROM conversations_session AS session
+    CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+    LEFT JOIN strength_strategycursor AS cursor
+        ON cursor.actor_id = session.actor_id AND cursor.session_id = session.id AND cursor.strategy = wanted.strategy
+    WHERE (session.actor_id, session.id) IN (
+        SELECT actor_id, row_id FROM memoryhub_importedrow WHERE import_id = %(import_id)s AND kind = %(kind)s)
+    GROUP BY session.id, session.message_count
+) AS session
+
+-- name: pass_over_import
+-- Moves the cursors to the end of an import's sessions, and records the range that they passed over.
+INSERT INTO strength_strategycursor AS cursor
+    (actor_id, strategy, session_id, read_until, passed_after, passed_until)
+SELECT session.actor_id, wanted.strategy, session.id, session.message_count, coalesce(known.read_until, 0),
+    session.message_count
+FROM conversations_session AS session
+CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+LEFT JOIN strength_strategycursor AS known
+    ON known.actor_id = session.actor_id AND known.session_id = session.id AND known.strategy = wanted.strategy
+WHERE session.actor_id = %(actor_id)s AND session.message_count > coalesce(known.read_until, 0)
+    AND session.id IN (
+        SELECT row_id FROM memoryhub_importedrow
+        WHERE actor_id = %(actor_id)s AND import_id = %(import_id)s AND kind = %(kind)s)
+ON CONFLICT (actor_id, session_id, strategy) DO UPDATE
+SET read_until = excluded.read_until, passed_until = excluded.passed_until,
+    passed_after = CASE WHEN cursor.passed_after < cursor.passed_until THEN cursor.passed_after
+        ELSE least(excluded.passed_after, cursor.read_until) END
+WHERE cursor.read_until < excluded.read_until
+
+-- name: return_to_import
+-- Moves the cursors back to where they passed over messages of an import's sessions.
+UPDATE strength_strategycursor SET read_until = least(read_until, passed_after), passed_until = passed_after
+WHERE actor_id = %(actor_id)s AND strategy = ANY (%(strategies)s::text[]) AND passed_after < passed_until
+    AND session_id IN (
+        SELECT row_id FROM memoryhub_importedrow
+        WHERE actor_id = %(actor_id)s AND import_id = %(import_id)s AND kind = %(kind)s)
 
 -- name: ensure_cursors
 -- A row for every strategy of a session, all locked: writers that move one wait for those that move another.

@@ -1,6 +1,6 @@
 """Import conversations as sessions: insert new ones in bulk, append to known ones; undo an import."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -32,6 +32,7 @@ from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import TrustPolicy
 
 SESSION_KIND: Final = "session"
+BYTES_PER_TOKEN: Final = 4
 LIVE_TEXT: Final = "the conversation was stored here while it was held; it is kept as it is."
 
 
@@ -111,6 +112,7 @@ def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], con
         context.add_known(conversation.located)
         context.report.known[MESSAGES] += len(conversation.messages) - len(new)
         context.report.made[MESSAGES] += len(new)
+        context.report.tokens += _tokens(new)
         if new and not context.dry_run:
             session.actor = actor
             first = session.message_count + 1
@@ -133,7 +135,14 @@ def _insert(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportCont
     if not context.dry_run and new:
         _insert_rows(actor, new, context)
     context.report.made[SESSIONS] += len(new)
-    context.report.made[MESSAGES] += sum(len(conversation.messages) for conversation in new.values())
+    for conversation in new.values():
+        context.report.made[MESSAGES] += len(conversation.messages)
+        context.report.tokens += _tokens(conversation.messages.values())
+
+
+def _tokens(messages: Iterable[ImportedMessage]) -> int:
+    """Return about how many tokens messages have, which need not be exact: four bytes each, in English and Japanese."""
+    return sum(len(message.text.encode(errors="replace")) for message in messages) // BYTES_PER_TOKEN
 
 
 def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportContext) -> None:

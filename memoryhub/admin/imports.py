@@ -1,31 +1,37 @@
 """Pages of imports: upload another system's export, see what will come, follow it, undo it. For administrators."""
 
-from typing import Any, Final
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import clock, form_errors, format_count, principal, render_page
+from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.formats.table import parse_columns
-from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.imports import Reading, extraction_cost, new_import, undo_conversation
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
 from memoryhub.importexport.foreign.uploads import (
     PREVIEW,
     RUN,
     UNDO,
+    UNDO_REASON,
     append_chunk,
     enqueue_import_step,
     state_of,
@@ -57,6 +63,48 @@ ROW_LABELS: Final = {
 FORMAT_NAMES: Final = [("", _("recognise it")), *((name, format.label) for name, format in FORMATS.items())]
 
 
+@dataclass(frozen=True)
+class ConversationLine:
+    """A conversation of an import with the number of memories extracted from it."""
+
+    row_id: UUID
+    title: str
+    address: str
+    messages: int
+    memories: int
+
+
+CONVERSATIONS: Final[list[Callable[[Import], Sequence[ConversationLine]]]] = []
+"""Functions that return an import's conversations with memories; registered by apps."""
+
+
+class Reader(Protocol):
+    """Reads an import's conversations in the background, until it is paused."""
+
+    def reading(self, row: Import) -> Reading | None: ...
+
+    def pause(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+    def resume(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+
+READERS: Final[list[Reader]] = []
+"""Modules or objects that read; registered by apps."""
+
+PAUSE, RESUME = "pause", "resume"
+
+
+class FilesInput(forms.FileInput):
+    allow_multiple_selected = True
+
+
+class FilesField(forms.FileField):
+    """One file or several, as a list."""
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        return [super(FilesField, self).clean(file, initial) for file in data or []]
+
+
 class UploadForm(forms.Form):
     """Target agent and user, format and file of an import."""
 
@@ -77,11 +125,11 @@ class UploadForm(forms.Form):
         help_text=_("Only for CSV or JSON Lines whose columns are not recognised: content=text, created_at=date."),
     )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
-    file = forms.FileField(
+    file = FilesField(
         label=_("file"),
         required=False,
-        widget=forms.FileInput(attrs={"class": "hub-input"}),
-        help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
+        widget=FilesInput(attrs={"class": "hub-input"}),
+        help_text=_("The zip as downloaded, or files from it."),
     )
 
     def clean_columns(self) -> dict[str, str]:
@@ -130,9 +178,9 @@ def imports_view(request: HttpRequest) -> HttpResponse:
 
 
 def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
-    by, now, file = principal(request), clock(), values.get("file")
+    by, now, file = principal(request), clock(), _packed(values["file"])
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
-    name = file.name if file else values["file_name"]
+    name = (file.name if file else "") or values["file_name"]
     row = new_import(
         actor=actor,
         format=values["format"],
@@ -146,6 +194,20 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
         row = _append(row, file, by)
         enqueue_import_step(row=row, verb=PREVIEW, by=by, now=now)
     return row
+
+
+def _packed(files: Sequence[UploadedFile]) -> UploadedFile | None:
+    """Return one file, several as a zip, None for none; the page's script packs its own."""
+    if len(files) <= 1:
+        return files[0] if files else None
+    packed = TemporaryUploadedFile("files.zip", "application/zip", 0, None)
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number, file in enumerate(files):
+            with archive.open(f"{number}/{PurePosixPath(file.name or '').name}", "w") as member:
+                for piece in file.chunks():
+                    member.write(piece)
+    packed.size = packed.tell()
+    return packed
 
 
 def _append(row: Import, file: UploadedFile, by: Principal, offset: int = 0) -> Import:
@@ -175,10 +237,21 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     """Show an import's preview or report, its progress, and the next actions."""
     row = _row(import_id)
     if request.method == "POST":
-        verb = submitted_text(request, "verb")
+        verb, format = submitted_text(request, "verb"), submitted_text(request, "format")
         try:
+            if "row_id" in request.POST:
+                return _undo_conversation(request, row)
+            if verb in (PAUSE, RESUME):
+                for reader in READERS:
+                    move = reader.pause if verb == PAUSE else reader.resume
+                    move(row=row, by=principal(request), now=clock())
+                return HttpResponseRedirect(request.path)
             enqueue_import_step(
-                row=row, verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW, by=principal(request), now=clock()
+                row=row,
+                verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
+                format=format if "format" in request.POST and format in dict(FORMAT_NAMES) else None,
+                by=principal(request),
+                now=clock(),
             )
         except DomainError as error:
             messages.error(request, str(error))
@@ -196,13 +269,28 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
-        format_name=FORMATS[row.format].label if row.format in FORMATS else "",
+        readings=[found for reader in READERS if (found := reader.reading(row))] if state == "imported" else [],
+        conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
+        cost=extraction_cost(row, now=clock()), format=FORMATS.get(row.format), format_key=row.format,
+        formats=FORMAT_NAMES,
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
+
+
+def _undo_conversation(request: HttpRequest, row: Import) -> HttpResponse:
+    row_id = as_uuid(submitted_text(request, "row_id"))
+    if row_id is None or state_of(row) != "imported":
+        raise Http404
+    kept = undo_conversation(row=row, row_id=row_id, by=principal(request), reason=UNDO_REASON, now=clock())
+    if kept:
+        messages.error(request, gettext("The conversation was changed since the import, and is kept."))
+    else:
+        messages.success(request, gettext("The conversation was removed, with the memories from it alone."))
+    return HttpResponseRedirect(request.path)
 
 
 def _row(import_id: UUID) -> Import:

@@ -2,9 +2,11 @@
 
 import base64
 import binascii
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,7 +19,7 @@ from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
-from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.imports import Cost, extraction_cost, new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.uploads import (
     MAX_UPLOAD_BYTES,
@@ -69,6 +71,18 @@ class ChunkIn(StrictSerializer):
             raise serializers.ValidationError("must be base64.") from None
 
 
+class CostOut(serializers.Serializer[Cost]):
+    """What the extraction of an import's new conversations takes at most."""
+
+    model = serializers.CharField()
+    calls = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    dollars = serializers.DecimalField(
+        max_digits=16, decimal_places=8, allow_null=True, help_text="null: no price known (MEMORYHUB_LLM_PRICES)."
+    )
+
+
 class ImportOut(serializers.ModelSerializer):
     """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
 
@@ -84,7 +98,7 @@ class ImportOut(serializers.ModelSerializer):
 
     class Meta:
         model = Import
-        fields = (
+        fields: ClassVar[Sequence[str]] = (
             "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report", "created_at",
             "previewed_at", "imported_at", "undone_at",
         )  # fmt: skip
@@ -96,6 +110,22 @@ class ImportOut(serializers.ModelSerializer):
     @extend_schema_field(ProgressOut(allow_null=True))
     def get_progress(self, row: Import) -> dict[str, Any] | None:
         return row.job.progress if row.job is not None else None
+
+
+class OneImportOut(ImportOut):
+    """An import with what the extraction of its new conversations takes."""
+
+    extraction_cost = serializers.SerializerMethodField(
+        help_text="null without a model or new conversations; background calls keep to the agent's daily caps."
+    )
+
+    class Meta(ImportOut.Meta):
+        fields: ClassVar[Sequence[str]] = (*ImportOut.Meta.fields, "extraction_cost")
+
+    @extend_schema_field(CostOut(allow_null=True))
+    def get_extraction_cost(self, row: Import) -> dict[str, Any] | None:
+        cost = extraction_cost(row, now=timezone.now())
+        return CostOut(cost).data if cost is not None else None
 
 
 class ImportListQuery(TenantQuery, PageQuery):
@@ -138,10 +168,10 @@ class _OneImport(ApiView):
 
 
 class OneImport(_OneImport):
-    @operation("import_get", Scope.ADMIN, responses=ImportOut)
+    @operation("import_get", Scope.ADMIN, responses=OneImportOut)
     def get(self, request: Request, import_id: UUID) -> Response:
-        """Return an import with its state, progress and report."""
-        return Response(ImportOut(self.row(import_id)).data)
+        """Return an import with its state, progress, report, and the cost of its extraction."""
+        return Response(OneImportOut(self.row(import_id)).data)
 
 
 class ImportChunks(_OneImport):
@@ -154,15 +184,16 @@ class ImportChunks(_OneImport):
 
 
 class ImportOrderIn(StrictSerializer):
-    """The step to take: preview, run or undo."""
+    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
 
     verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO)])
+    format = OneOf(choices=[(name, name) for name in FORMATS], required=False)
 
 
 class ImportOrders(_OneImport):
     @operation("import_order", Scope.ADMIN, request=ImportOrderIn, responses={202: ImportOut})
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
-        row = self.row(import_id)
-        enqueue_import_step(row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now)
+        row, values = self.row(import_id), self.validated(ImportOrderIn)
+        enqueue_import_step(row=row, verb=values["verb"], format=values.get("format"), by=self.principal, now=self.now)
         return Response(ImportOut(with_jobs([row])[0]).data, status=202)

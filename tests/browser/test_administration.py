@@ -1,6 +1,7 @@
 """Agents, keys, jobs, and the books."""
 
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,7 @@ import pytest
 from conversations.models import Session
 from memoryhub.auth.models import ApiKey
 from memoryhub.importexport.foreign.models import Import
+from memoryhub.importexport.foreign.uploads import upload_path
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer
@@ -87,7 +89,7 @@ def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(page: Any, st
     page.locator("#id_file").set_input_files(str(path))
     press(page, "Upload and preview")
     page.wait_for_url("**/admin/imports/*-*/")
-    row = Import.objects.get()
+    row = Import.objects.latest("created_at")
     assert (row.size, row.file_name) == (path.stat().st_size, "chatgpt.zip")
     for verb, told in (("", "previewed"), ("Import", "imported"), ("Undo this import", "undone")):
         if verb:
@@ -101,3 +103,34 @@ def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(page: Any, st
         assert Session.objects.filter(channel="import:chatgpt").count() == (3 if told == "imported" else 0)
     expect(page.locator("table").first).to_contain_text("18")
     assert not page.get_by_role("button", name="Undo this import").count()
+
+
+@pytest.mark.parametrize("chooser", ["#id_file", "#id_folder"])
+def test_several_files_and_folders_go_up_as_a_zip(page: Any, stage: Stage, tmp_path: Path, chooser: str) -> None:
+    folder = write_export("librechat", tmp_path, count=3)
+    (folder / "茶.json").write_bytes((folder / "conversation-0.json").read_bytes())
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config.json").write_text("{}")
+    files = [str(each) for each in sorted(folder.glob("*.json"))]
+    page.goto("/admin/imports/")
+    page.locator("#id_agent_id").fill(RELEASE)
+    page.locator("#id_user_id").fill("moved-in")
+    page.locator(chooser).set_input_files(files if chooser == "#id_file" else str(folder))
+    press(page, "Upload and preview")
+    page.wait_for_url("**/admin/imports/*-*/")
+    row = Import.objects.latest("created_at")
+    with zipfile.ZipFile(upload_path(row)) as archive:
+        assert archive.testzip() is None
+        inside = "" if chooser == "#id_file" else "librechat/"
+        assert sorted(archive.namelist()) == [f"{inside}{Path(each).name}" for each in files]
+        assert archive.read(f"{inside}茶.json") == (folder / "茶.json").read_bytes()
+    job = Job.objects.filter(kind="import_file").latest("created_at")
+    run(Offer(job.pk, "import_file"), worker=uuid4())
+    page.reload()
+    expect(page.get_by_role("status")).to_contain_text("LibreChat: previewed")
+    expect(page.get_by_role("status")).to_contain_text("Recognised by: a `conversationId`")
+    page.get_by_label("Format").select_option("mem0")
+    page.get_by_role("button", name="Preview again").click()
+    page.wait_for_load_state()
+    row.refresh_from_db()
+    assert row.format == "mem0"

@@ -148,7 +148,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return an import with its state, progress and report. */
+        /** @description Return an import with its state, progress, report, and the cost of its extraction. */
         get: operations["import_get"];
         put?: never;
         post?: never;
@@ -1922,6 +1922,18 @@ export interface components {
             reason?: string;
             project: string;
         };
+        /** @description What the extraction of an import's new conversations takes at most. */
+        CostOut: {
+            model: string;
+            calls: number;
+            input_tokens: number;
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description null: no price known (MEMORYHUB_LLM_PRICES).
+             */
+            dollars: number | null;
+        };
         CountOut: {
             count: number;
         };
@@ -2236,7 +2248,7 @@ export interface components {
          *     * `table` - table
          * @enum {string}
          */
-        ImportInFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
+        ImportFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2260,13 +2272,14 @@ export interface components {
              *     * `mem0` - mem0
              *     * `table` - table
              */
-            format?: components["schemas"]["ImportInFormatEnum"];
+            format?: components["schemas"]["ImportFormatEnum"];
             /** @description Columns of a CSV or JSON Lines file: `content=text,created_at=date`. Meanings: content, role, session, title, created_at, user_id, id, kind, tags. */
             columns?: string;
         };
-        /** @description The step to take: preview, run or undo. */
+        /** @description The step to take: preview, run or undo; a `format` corrects the one that was recognised. */
         ImportOrderInRequest: {
             verb: components["schemas"]["ImportOrderInVerbEnum"];
+            format?: components["schemas"]["ImportFormatEnum"];
         };
         /**
          * @description * `preview` - preview
@@ -2290,7 +2303,7 @@ export interface components {
             file_name?: string;
             /** Format: int64 */
             size?: number;
-            readonly state: components["schemas"]["ImportOutStateEnum"];
+            readonly state: components["schemas"]["ImportStateEnum"];
             /** @description Bytes read of the file's, while a job runs. */
             readonly progress: components["schemas"]["ProgressOut"] | null;
             report: {
@@ -2305,6 +2318,13 @@ export interface components {
             /** Format: date-time */
             undone_at?: string | null;
         };
+        ImportPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["ImportOut"][];
+        };
         /**
          * @description * `uploading` - uploading
          *     * `previewing` - previewing
@@ -2316,14 +2336,7 @@ export interface components {
          *     * `failed` - failed
          * @enum {string}
          */
-        ImportOutStateEnum: "uploading" | "previewing" | "importing" | "undoing" | "previewed" | "imported" | "undone" | "failed";
-        ImportPage: {
-            /** Format: uri */
-            next: string | null;
-            /** Format: uri */
-            previous: string | null;
-            results: components["schemas"]["ImportOut"][];
-        };
+        ImportStateEnum: "uploading" | "previewing" | "importing" | "undoing" | "previewed" | "imported" | "undone" | "failed";
         ItemErrorOut: {
             field: string | null;
             code: string;
@@ -2752,6 +2765,34 @@ export interface components {
         NewMessageRoleEnum: "user" | "assistant" | "system" | "tool" | "kana" | "yuno";
         /** @enum {unknown} */
         NullEnum: null;
+        /** @description An import with what the extraction of its new conversations takes. */
+        OneImportOut: {
+            /** Format: uuid */
+            readonly id: string;
+            agent_id: string;
+            user_id: string;
+            /** @description Empty until it is recognised. */
+            format: string;
+            file_name?: string;
+            /** Format: int64 */
+            size?: number;
+            readonly state: components["schemas"]["ImportStateEnum"];
+            /** @description Bytes read of the file's, while a job runs. */
+            readonly progress: components["schemas"]["ProgressOut"] | null;
+            report: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            previewed_at?: string | null;
+            /** Format: date-time */
+            imported_at?: string | null;
+            /** Format: date-time */
+            undone_at?: string | null;
+            /** @description null without a model or new conversations; background calls keep to the agent's daily caps. */
+            readonly extraction_cost: components["schemas"]["CostOut"] | null;
+        };
         OneOrManyInRequest: components["schemas"]["MessageInRequest"] | components["schemas"]["BatchInRequest"];
         /** @description Policy values for one call. */
         OptionsInRequest: {
@@ -3999,7 +4040,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ImportOut"];
+                    "application/json": components["schemas"]["OneImportOut"];
                 };
             };
         };

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import PurePosixPath
@@ -16,16 +17,18 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from memoryhub.auth import audit
 from memoryhub.auth.access import actor_for_writing
-from memoryhub.auth.principals import Principal
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError, _
 from memoryhub.importexport.foreign.archives import Archive
 from memoryhub.importexport.foreign.formats import FORMATS, format_of
 from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.importexport.foreign.records import (
     RECORD_NAMES,
+    SESSIONS,
     UNUSED_FILES,
     ImportedDocument,
     LocatedRecord,
@@ -42,6 +45,7 @@ BATCH_WEIGHT: Final = 1_000
 BATCH_CHARACTERS: Final = 4_000_000
 UNDO_BATCH_SIZE: Final = 200
 MAX_NOTES: Final = 50
+UNTRUSTED_UNDO: Final = _("An untrusted key may not undo an import; a curator can.")
 
 
 class CannotImport(DomainError, ValueError):
@@ -122,6 +126,41 @@ class ImportContext:
         self.report.entry, self.report.file = located.entry, located.file
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What later work on an import takes at most: calls of a model, tokens, and US dollars where the price is known."""
+
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    dollars: Decimal | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How far a model has read an import's conversations: their messages, those that wait, and those passed over."""
+
+    messages: int
+    waiting: int
+    skipped: int
+
+
+class CostEstimate(Protocol):
+    def __call__(self, *, actor: Actor, sessions: int, tokens: int, now: datetime) -> Cost | None: ...
+
+
+COST_ESTIMATES: Final[list[CostEstimate]] = []
+"""Estimates of what apps do with new sessions; registered in `AppConfig.ready`."""
+
+
+def extraction_cost(row: Import, *, now: datetime) -> Cost | None:
+    """Return what reading an import's new conversations takes at most; None where nothing is read."""
+    sessions, tokens = row.report.get("made", {}).get(SESSIONS, 0), row.report.get("tokens", 0)
+    found = (estimate(actor=row.actor, sessions=sessions, tokens=tokens, now=now) for estimate in COST_ESTIMATES)
+    return next(filter(None, found), None)
+
+
 class Writer(Protocol):
     def __call__(self, records: Sequence[LocatedRecord], *, context: ImportContext) -> None: ...
 
@@ -192,7 +231,7 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
 
 def _read(archive: Archive, context: ImportContext) -> Iterator[LocatedRecord]:
     """Yield an archive's records, then what names the files that the format has not opened."""
-    yield from _with_distinct_names(FORMATS[context.format].read(archive, context.now))
+    yield from _with_distinct_names(FORMATS[context.format].reader.read(archive, context.now))
     unused = [name for name in archive.names if name not in archive.opened]
     for name in unused[:MAX_EXAMPLES]:
         yield LocatedRecord(Omission(UNUSED_FILES), file=name)
@@ -259,7 +298,8 @@ def report_values(report: Report) -> dict[str, Any]:
         reason: {"count": count, "examples": report.examples.get(reason, [])}
         for reason, count in report.dropped.most_common()
     }
-    return {**counts, "dropped": dropped, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
+    notes = [asdict(note) for note in report.notes[:MAX_NOTES]]
+    return {**counts, "dropped": dropped, "tokens": report.tokens, "notes": notes}
 
 
 def stored_report(values: Mapping[str, Any]) -> Report:
@@ -269,6 +309,7 @@ def stored_report(values: Mapping[str, Any]) -> Report:
     return Report(
         **counts,
         notes=[Note(**note) for note in values.get("notes", [])],
+        tokens=values.get("tokens", 0),
         dropped=Counter({reason: each["count"] for reason, each in dropped.items()}),
         examples={reason: each["examples"] for reason, each in dropped.items()},
     )
@@ -279,12 +320,30 @@ def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tupl
 
     Returns the number of processed rows, and how many of them stay because they were changed since the import.
     """
-    rows = list(
-        ImportedRow.objects.filter(import_id=row.pk).select_related("actor__agent").order_by("-id")[:UNDO_BATCH_SIZE]
-    )
+    rows = list(_latest_rows(row)[:UNDO_BATCH_SIZE])
+    return len(rows), _undo(rows, row=row, by=by, reason=reason, now=now)
+
+
+@transaction.atomic
+def undo_conversation(*, row: Import, row_id: UUID, by: Principal, reason: str, now: datetime) -> int:
+    """Undo what an import made of one conversation; return the number of rows that were changed since, and stay.
+
+    Raises Forbidden for an untrusted caller.
+    """
+    if not by.is_trusted:
+        raise Forbidden(UNTRUSTED_UNDO)
+    return _undo(list(_latest_rows(row).filter(row_id=row_id)), row=row, by=by, reason=reason, now=now)
+
+
+def _latest_rows(row: Import) -> QuerySet[ImportedRow]:
+    rows: QuerySet[ImportedRow] = ImportedRow.objects.filter(import_id=row.pk)
+    return rows.select_related("actor__agent").order_by("-id")
+
+
+def _undo(rows: Sequence[ImportedRow], *, row: Import, by: Principal, reason: str, now: datetime) -> int:
     kept = 0
     for (_actor_id, kind), group in groupby(rows, attrgetter("actor_id", "kind")):
         batch = list(group)
         kept += UNDOERS[kind](batch, actor=batch[0].actor, by=by, reason=reason, now=now)
     ImportedRow.objects.filter(import_id=row.pk, pk__in=[imported_row.pk for imported_row in rows]).delete()
-    return len(rows), kept
+    return kept

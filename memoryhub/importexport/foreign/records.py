@@ -168,7 +168,7 @@ YEARS: Final = range(1970, 2200)
 UNREADABLE_TIME: Final = datetime.min
 """Marks a time that cannot be read; `session_records` counts and removes it."""
 
-UNITS: Final = (1, 1e3, 1e6, 1e9)
+UNITS: Final = (1e3, 1e6, 1e9)
 LATEST_SECONDS: Final = 1e11
 
 
@@ -185,8 +185,9 @@ def parse_time(value: Any) -> datetime | None:
             parsed = datetime.fromisoformat(value)
             parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            unit = next((unit for unit in UNITS if value < LATEST_SECONDS * unit), 1)
-            parsed = datetime.fromtimestamp(value / unit, UTC)
+            if value >= LATEST_SECONDS:
+                value /= next((unit for unit in UNITS if value < LATEST_SECONDS * unit), 1)
+            parsed = datetime.fromtimestamp(value, UTC)
     if parsed is None or parsed.year not in YEARS:
         raise UnreadableElement("a time in it is none.")
     return parsed
@@ -201,7 +202,9 @@ def lenient_time(value: Any) -> datetime | None:
 
 
 def sort_time(value: Any) -> float:
-    """Return a time as seconds, 0 for none, by which `visible_branch` orders messages."""
+    """Return a time as a number, 0 for none, by which `visible_branch` orders messages: seconds, or the file's unit."""
+    if isinstance(value, int | float):
+        return value
     time = lenient_time(value)
     return 0.0 if time is None or time is UNREADABLE_TIME else time.timestamp()
 

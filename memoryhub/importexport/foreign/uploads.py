@@ -23,6 +23,7 @@ from memoryhub.env import private_folder
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
 from memoryhub.importexport.foreign.imports import (
+    UNTRUSTED_UNDO,
     CannotImport,
     ImportContext,
     dry_step,
@@ -144,12 +145,15 @@ def state_of(row: Import) -> str:
 
 
 @transaction.atomic
-def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
-    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState, Forbidden."""
+def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime, format: str | None = None) -> UUID:
+    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState, Forbidden.
+
+    A `format` corrects the one that was recognised; "" recognises it again.
+    """
     row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
     _check_caller(row, by)
     if verb == UNDO and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not undo an import; a curator can."))
+        raise Forbidden(UNTRUSTED_UNDO)
     job = with_jobs([row])[0].job
     if job is not None and job.state in OPEN:
         raise WrongImportState(_("Another job of this import is running; wait for it."))
@@ -160,6 +164,9 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime)
         raise WrongImportState(_("There is nothing to undo: it was not imported, or was undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or start another import."))
+    if verb != UNDO and format is not None:
+        row.format = format
+        row.save(update_fields=["format"])
     audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}, order=order_of(by)

@@ -184,7 +184,8 @@ class Note:
 class Report:
     """Counts of created, existing and refused rows by table, and a note per line that needs attention.
 
-    `dropped` counts by reason what is left out by design; `examples` are the places of the first ones.
+    `dropped` counts by reason what is left out by design; `examples` are the places of the first ones. `tokens` is the
+    size of new messages, about.
     """
 
     made: Counter[str] = field(default_factory=Counter)
@@ -194,6 +195,7 @@ class Report:
     notes: list[Note] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    tokens: int = 0
     entry: int = 0
     """Position of the current entry in a list; 0 in JSON Lines."""
     file: str = ""

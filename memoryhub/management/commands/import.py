@@ -128,6 +128,8 @@ class Command(ResumableCommand):
         for name in sorted({*report.made, *report.known, *report.refused}):
             counts = (report.made[name], report.known[name], report.refused[name])
             self.stdout.write("{}: {} new, {} here already, {} refused".format(name, *counts))
+        if report.tokens:
+            self.stdout.write(f"New messages have about {report.tokens:,} tokens.")
         sums = [sum(counter.values()) for counter in (report.made, report.known, report.refused)]
         counted = "{} new, {} here already, {} refused.".format(*sums)
         self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {counted}")

@@ -111,15 +111,16 @@ def test_what_a_person_deleted_waits_for_a_curator(client: APIClient, save: Save
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp932"])
 def test_a_table_is_imported_by_its_columns(db: None, tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "notes.csv"
-    rows = ["what,when,whose", '"緑茶が好き, 毎日",2025/02/03 09:30,hiroki', "Plays chess,soon,aoi", ",,"]
+    rows = ["what,when,whose,mood", '"緑茶が好き, 毎日",2025/02/03 09:30,hiroki,', "Plays chess,soon,aoi,good", ",,"]
     file.write_text("\n".join(rows), encoding=encoding)
     with pytest.raises(CommandError, match="not recognised"):
         run("import", file, "--agent", "kana")
     told = run("import", file, "--agent", "kana", "--map", "content=what,created_at=when,user_id=whose")
     assert "memories: 2 new" in told and "Left out: 1 × times that are none" in told and "line 3" in told
+    assert "Left out: 1 × columns that are not used. Such as mood." in told
     assert texts("kana", "hiroki") == {"緑茶が好き, 毎日"}
     assert Memory.objects.get(content__startswith="緑茶").valid_from == datetime(2025, 2, 3, 9, 30, tzinfo=UTC)
-    with pytest.raises(CommandError, match="no column text; there are: what, when, whose"):
+    with pytest.raises(CommandError, match="no column text; there are: what, when, whose, mood"):
         run("import", file, "--agent", "kana", "--map", "content=text")
     with pytest.raises(CommandError, match="give columns as meaning=column"):
         run("import", file, "--agent", "kana", "--map", "colour=what")

@@ -70,8 +70,8 @@ class Operations:
         return Call("POST", path("imports"), body=fields, tenant="body")
 
     @operation
-    def import_get(self, import_id: str) -> Call[t.Import]:
-        """Return an import with its state, progress and report."""
+    def import_get(self, import_id: str) -> Call[t.OneImport]:
+        """Return an import with its state, progress, report, and the cost of its extraction."""
         return Call("GET", path("imports", import_id))
 
     @operation

@@ -38,9 +38,9 @@ DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
-ImportInFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
+ImportFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
 ImportOrderInVerb = Literal["preview", "run", "undo"]
-ImportOutState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
+ImportState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
 MemoryFeedChange = Literal["created", "changed", "superseded", "archived", "rejected", "erased"]
@@ -138,6 +138,26 @@ An archived one is out of catalogs, routing and contexts; `merged_into` is the p
     version: NotRequired[int]
     created_at: str
     updated_at: str
+
+
+class Import(TypedDict):
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
+
+`report.dropped` has by reason the count and examples of what is left out by design."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    format: str
+    file_name: NotRequired[str]
+    size: NotRequired[int]
+    state: ImportState
+    progress: Progress | None
+    report: dict[str, Any]
+    created_at: str
+    previewed_at: NotRequired[str | None]
+    imported_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
 
 
 class Sleep(TypedDict):
@@ -445,6 +465,16 @@ class CorrectionIn(Write, total=False):
     project: Required[str]
 
 
+class Cost(TypedDict):
+    """What the extraction of an import's new conversations takes at most."""
+
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    dollars: float | None
+
+
 class Count(TypedDict):
     count: int
 
@@ -659,34 +689,15 @@ class ImportIn(Write, total=False):
     agent_id: str
     user_id: str
     file_name: Required[str]
-    format: ImportInFormat
+    format: ImportFormat
     columns: str
 
 
 class ImportOrderIn(Write, total=False):
-    """The step to take: preview, run or undo."""
+    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
 
     verb: Required[ImportOrderInVerb]
-
-
-class Import(TypedDict):
-    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
-
-`report.dropped` has by reason the count and examples of what is left out by design."""
-
-    id: str
-    agent_id: str
-    user_id: str
-    format: str
-    file_name: NotRequired[str]
-    size: NotRequired[int]
-    state: ImportOutState
-    progress: Progress | None
-    report: dict[str, Any]
-    created_at: str
-    previewed_at: NotRequired[str | None]
-    imported_at: NotRequired[str | None]
-    undone_at: NotRequired[str | None]
+    format: ImportFormat
 
 
 class ItemError(TypedDict):
@@ -878,6 +889,12 @@ class MoveIn(MergeIn, total=False):
     lines: Required[list[str]]
     new_project: bool
     document: str
+
+
+class OneImport(Import):
+    """An import with what the extraction of its new conversations takes."""
+
+    extraction_cost: Cost | None
 
 
 class OneOrManyIn(Write, total=False):

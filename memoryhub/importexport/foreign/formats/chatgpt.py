@@ -58,6 +58,8 @@ _LEFT_OUT: Final = {
     "system_error": FAILED,
 }
 
+SIGN: Final = "conversations with a `mapping` of messages"
+
 
 def recognises(archive: Archive) -> bool:
     return any(is_conversation(value) for value in first_values(archive, _shards(archive)))

@@ -48,6 +48,8 @@ from memoryhub.importexport.foreign.trees import branch_records, parent_id
 ORIGIN: Final = {"origin": SAVED_MEMORY}
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "assistant": "assistant"}
 
+SIGN: Final = "conversations with `chat_messages`, projects with `docs`, or memories"
+
 
 def recognises(archive: Archive) -> bool:
     candidates = [name for kind in ("conversations", "projects", "memories") for name in _files(archive, kind)]

@@ -50,6 +50,8 @@ _COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notificatio
 SUB_AGENTS: Final = "messages of sub-agents."
 _TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 
+SIGN: Final = "transcripts with a `sessionId`, or files such as CLAUDE.md"
+
 
 def recognises(archive: Archive) -> bool:
     if any(PurePosixPath(name).parts[0] == ".obsidian" for name in archive.names):

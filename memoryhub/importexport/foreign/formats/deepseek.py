@@ -32,6 +32,8 @@ from memoryhub.importexport.foreign.trees import branch_records, node_parents
 
 _LEFT_OUT: Final = {"THINK": THOUGHTS}
 
+SIGN: Final = "conversations with `inserted_at`, or with messages in `fragments`"
+
 
 def recognises(archive: Archive) -> bool:
     return any(map(is_conversation, first_values(archive, _files(archive))))

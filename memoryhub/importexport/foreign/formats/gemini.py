@@ -53,6 +53,8 @@ _BLOCKS: Final = frozenset(
 Exchange = tuple[str, float, str, str, str, int]
 """Session, time, id, question, answer and number of files."""
 
+SIGN: Final = "activities of Gemini or Bard"
+
 
 def recognises(archive: Archive) -> bool:
     values = list(first_values(archive, json_files(archive)))

@@ -39,6 +39,8 @@ from memoryhub.importexport.foreign.trees import branch_records, parent_id
 
 BACKEND: Final = "prod-grok-backend.json"
 
+SIGN: Final = "a `conversation` with `responses`"
+
 
 def recognises(archive: Archive) -> bool:
     return any(map(_is_conversation, first_values(archive, _files(archive))))

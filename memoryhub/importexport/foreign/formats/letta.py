@@ -17,6 +17,7 @@ from memoryhub.importexport.foreign.records import (
     HIDDEN,
     MAX_MEMORY_LENGTH,
     MAX_MESSAGE_LENGTH,
+    NO_OBJECTS,
     SAVED_MEMORY,
     SESSIONS,
     THOUGHTS,
@@ -51,6 +52,8 @@ BLOCKS_OF_NO_AGENT: Final = "memory blocks of no agent in the file."
 SETTINGS: Final = "tools, servers and files of agents."
 MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
+
+SIGN: Final = "agents with `blocks` or `core_memory`, or passages"
 
 
 def recognises(archive: Archive) -> bool:
@@ -109,7 +112,9 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
     yield from _passages(objects(agent.get("archival_memory") or agent.get("passages")))
     key = checked_id(agent.get("id") or name, "id")
     session = ImportedSession(key, name, lenient_time(agent.get("created_at")))
-    yield from session_records(session, enumerate(objects(agent.get("messages"))), _read_message)
+    messages, listed = objects(agent.get("messages")), agent.get("messages")
+    unreadable = len(listed) - len(messages) if isinstance(listed, list) else 0
+    yield from session_records(session, enumerate(messages), _read_message, left_out={NO_OBJECTS: unreadable})
 
 
 def _passages(passages: list[Mapping[str, Any]]) -> Iterator[Record]:

@@ -42,6 +42,8 @@ from memoryhub.importexport.foreign.trees import branch_records, parent_id
 
 _INSTRUCTIONS: Final = ("promptPrefix", "system", "instructions")
 
+SIGN: Final = "a `conversationId` with `messages`, or its memories"
+
 
 def recognises(archive: Archive) -> bool:
     return any(_is_conversation(value) or _is_memory(value) for value in first_values(archive, json_files(archive)))

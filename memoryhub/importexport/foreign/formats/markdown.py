@@ -50,6 +50,8 @@ _UNESCAPED: Final = re.compile(r"(\A|\s)(\\*)(?=[#^])")
 _ESCAPED: Final = re.compile(r"(\A|\s)\\(\\*)(?=[#^])")
 _NOT_IN_TAG: Final = re.compile(r"[\s#]+")
 
+SIGN: Final = "files that end in .md"
+
 
 def recognises(archive: Archive) -> bool:
     return bool(archive.ending(".md"))

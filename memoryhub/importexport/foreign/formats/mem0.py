@@ -24,6 +24,8 @@ from memoryhub.importexport.foreign.records import (
 
 _TEXTS: Final = ("memory", "content", "text", "data")
 
+SIGN: Final = "objects with a text as `memory`, `content`, `text` or `data`"
+
 
 def recognises(archive: Archive) -> bool:
     return any(is_memory(value) for value in first_values(archive, json_files(archive)))

@@ -34,6 +34,8 @@ from memoryhub.importexport.foreign.records import (
 TITLE_LENGTH: Final = 80
 _CHUNKS: Final = {"text": "", "thinking": THOUGHTS, "image_url": FILES, "document_url": FILES, "file": FILES}
 
+SIGN: Final = "messages with a `chatId`"
+
 
 def recognises(archive: Archive) -> bool:
     return any(map(_is_message, first_values(archive, json_files(archive)[:20])))

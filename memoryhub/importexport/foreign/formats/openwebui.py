@@ -47,6 +47,8 @@ _MEMORY_NAMES: Final = {"id", "user_id", "content", "created_at", "updated_at"}
 _DETAILS: Final = re.compile(r'<details type="(\w{1,40})"[^>]{0,500}>')
 _DETAILS_END: Final = "</details>"
 
+SIGN: Final = "chats with a `history` of messages, or its memories"
+
 
 def recognises(archive: Archive) -> bool:
     return any(_chat(value) or _is_memory(value) for value in first_values(archive, json_files(archive)))

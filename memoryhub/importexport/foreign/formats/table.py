@@ -64,6 +64,7 @@ COMMON_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """What a column may mean, and the names by which it is recognised."""
 
 MEANINGS: Final = f"Meanings: {', '.join(COMMON_NAMES)}."
+UNUSED_COLUMNS: Final = "columns that are not used."
 USERS: Final = ("user", "human", "me", "you", "prompt")
 OTHERS: Final = {"system": HIDDEN, "developer": HIDDEN, "tool": TOOLS, "function": TOOLS}
 ENDINGS: Final = (".csv", ".tsv")
@@ -88,6 +89,9 @@ def parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
+SIGN: Final = "named columns, or a first line with the column of a text"
+
+
 def recognises(archive: Archive) -> bool:
     return any("content" in _meanings(header, {}) for header in _headers(archive))
 
@@ -95,12 +99,12 @@ def recognises(archive: Archive) -> bool:
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     tables = archive.ending(*ENDINGS)
     for name in tables or json_files(archive):
-        problems: list[LocatedRecord] = []
-        rows = _table_rows(archive, name, problems) if tables else _json_rows(archive, name, problems)
+        notes: list[LocatedRecord] = []
+        rows = _table_rows(archive, name, notes) if tables else _json_rows(archive, name, notes)
         # Rows of a session that follow each other are written together.
         for session, group in groupby(rows, partial(_session, name=name)):
             yield from _records(session, group, name)
-        yield from problems
+        yield from notes
 
 
 def _headers(archive: Archive) -> Iterator[list[str]]:
@@ -142,29 +146,32 @@ def _meanings(header: Sequence[str], columns: Mapping[str, str]) -> dict[str, st
     }
 
 
-def _table_rows(archive: Archive, name: str, problems: list[LocatedRecord]) -> Iterator[Row]:
+def _table_rows(archive: Archive, name: str, notes: list[LocatedRecord]) -> Iterator[Row]:
     with archive.open(name) as file:
         reader: Any = _reader(file, name, _encoding(archive, name))
         header = [cell.strip() for cell in next(reader, [])]
-        columns = {meaning: header.index(column) for meaning, column in _meanings(header, archive.columns).items()}
+        meanings = _meanings(header, archive.columns)
+        columns = {meaning: header.index(column) for meaning, column in meanings.items()}
+        if unused := [column for column in header if column and column not in meanings.values()]:
+            notes.append(LocatedRecord(Omission(UNUSED_COLUMNS, len(unused), ", ".join(unused)), file=name))
         while True:
             try:
                 cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                problems.append(LocatedRecord(Refusal(MEMORIES, f"{error}."), line=reader.line_num, file=name))
+                notes.append(LocatedRecord(Refusal(MEMORIES, f"{error}."), line=reader.line_num, file=name))
                 continue
             if any(cells):
                 yield reader.line_num, {key: cells[at] for key, at in columns.items() if at < len(cells)}
 
 
-def _json_rows(archive: Archive, name: str, problems: list[LocatedRecord]) -> Iterator[Row]:
+def _json_rows(archive: Archive, name: str, notes: list[LocatedRecord]) -> Iterator[Row]:
     with archive.open(name) as file:
         for element in elements_of(name, file):
             if element.problem or not isinstance(element.value, dict):
                 refusal = Refusal(MEMORIES, element.problem or "it is no object.")
-                problems.append(LocatedRecord(refusal, element.entry, element.line, name))
+                notes.append(LocatedRecord(refusal, element.entry, element.line, name))
                 continue
             columns = _meanings(list(element.value), {}) if not archive.columns else archive.columns
             yield element.line, {key: _value(element.value, column) for key, column in columns.items()}

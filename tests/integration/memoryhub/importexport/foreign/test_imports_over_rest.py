@@ -166,6 +166,20 @@ def test_a_key_of_one_user_imports_for_that_user_alone(client: APIClient, tmp_pa
     assert client.get(f"{API}/imports", {"agent_id": "kana", "user_id": "aoi"}).json()["results"] == []
 
 
+def test_a_format_is_corrected(client: APIClient, tmp_path: Path, boss: Client) -> None:
+    path = tmp_path / "notes.json"
+    path.write_text(json.dumps([{"text": "Likes tea"}]))
+    import_id = upload(client, path)
+    assert order(client, import_id, "preview")["format"] == "mem0"
+    made(client.post(f"{API}/imports/{import_id}/orders", {"verb": "run", "format": "table"}), 202)
+    job = Job.objects.filter(kind=uploads.KIND, key=import_id).latest("created_at")
+    run(Offer(UUID(str(job.pk)), uploads.KIND), worker=uuid4())
+    done = made(client.get(f"{API}/imports/{import_id}"))
+    assert (done["format"], done["report"]["made"]) == ("table", {"memories": 1})
+    page = boss.get(reverse("import_page", args=[import_id])).content.decode()
+    assert "named columns, or a first line" in page
+
+
 def test_columns_of_a_table_are_named_over_rest(client: APIClient, tmp_path: Path) -> None:
     path = tmp_path / "notes.tsv"
     path.write_text("what\twhen\nLikes tea\t2025-02-03\n")
