@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
 
 from conversations.domain.dates import (
@@ -60,7 +59,6 @@ class Detail:
     values: tuple[Any, ...] = field(repr=False)
 
 
-@lru_cache(maxsize=512)
 def readable(text: str) -> str:
     """Return a text with normal widths and without long runs of combining marks, in its own case."""
     return unicodedata.normalize("NFKC", limit_combining_marks(text[:MAX_LENGTH]))
