@@ -187,7 +187,11 @@ class Evidence:
 
     def _missing(self, details: Iterable[Detail], offered: Offered) -> Doubt | None:
         authors = "\n".join(each.author for each in self.messages).casefold()
-        found = (each for each in details if not offered.has(each) and each.text.casefold() not in authors)
+        found = (
+            each
+            for each in details
+            if not (offered.has(each) and offered.has_unit(each)) and each.text.casefold() not in authors
+        )
         return next((Doubt(each.kind, each.text) for each in found), None)
 
     def check(self, text: str, cited: Collection[int], *, speech: str = Speech.OWN) -> Verdict:

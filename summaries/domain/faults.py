@@ -96,4 +96,4 @@ def _invents(text: str, call: Call) -> bool:
 
 
 def _is_count(detail: Detail) -> bool:
-    return detail.kind == "number" and detail.values[0] <= MAX_COUNT
+    return detail.kind == "number" and not detail.values[1] and detail.values[0] <= MAX_COUNT
