@@ -34,6 +34,7 @@ class AnthropicView(ClientCallView):
     """Base: errors are problems as everywhere, with the members of Anthropic's errors."""
 
     channel = "anthropic"
+    user_field = "metadata.user_id"
 
     def error_body(self, problem: dict[str, Any]) -> dict[str, Any]:
         status = problem["status"]

@@ -112,6 +112,8 @@ class ClientCallView(ChatView):
 
     problems = {**ChatView.problems, ChatFailed: _turn_failed, ProviderError: failed}
     channel: ClassVar[str]
+    user_field: ClassVar[str] = "user"
+    """Where the vendor's form names the user, for errors."""
     takes_any_query = True
 
     def error_body(self, problem: dict[str, Any]) -> dict[str, Any]:
@@ -243,7 +245,10 @@ class ClientCallView(ChatView):
         """Return the user id; None where the key or the agent determines it. Raises ValidationError."""
         user = named or self._header(USER_HEADERS)
         if user is not None:
-            return str(UserIdField().run_validation(user))
+            try:
+                return str(UserIdField().run_validation(user))
+            except ValidationError as error:
+                raise ValidationError({self.user_field: error.detail}) from None
         own = Agent.objects.filter(agent_id=self.model).exclude(fixed_user_id="")
         if self.principal.user_id is None and not own.exists():
             names = " or ".join(f"`{name}`" for name in USER_HEADERS)

@@ -22,6 +22,10 @@ DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
 SCOPE_HELP: Final = f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
 
 
+OPTIONS: Final = {"daily_token_cap": "--daily-tokens", "user_id": "--user", "agent_ids": "--agent"}
+"""Options by the fields of a key, for errors."""
+
+
 class Command(BaseCommand):
     help = "Issue, list and revoke API keys."
 
@@ -71,7 +75,8 @@ class Command(BaseCommand):
         try:
             ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
         except ValidationError as error:
-            problems = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
+            wrong = error.message_dict.items()
+            problems = [f"{OPTIONS.get(field, field)}: {' '.join(texts)}" for field, texts in wrong]
             raise CommandError(" ".join(problems)) from error
         for agent in new_agents:
             create_agent(agent_id=agent, values={"name": agent}, by=BY, now=now)

@@ -94,6 +94,12 @@ def test_a_stream_and_its_failure_are_the_sdks(claude: anthropic.Anthropic, llm:
         events.get_final_message()
 
 
+def test_a_wrong_user_is_named_as_anthropics_field(claude: anthropic.Anthropic, llm: LLMServer) -> None:
+    wrong: Any = {**NAMES, "metadata": {"user_id": "x" * 300}}
+    with pytest.raises(anthropic.BadRequestError, match=r"metadata\.user_id"):
+        claude.messages.create(messages=[{"role": "user", "content": "Tea?"}], **wrong)
+
+
 def test_requests_of_claude_code_are_one_session(web: Web, llm: LLMServer) -> None:
     """As recorded: a query in the address, tags around notes, a session in the user's id, fields of later versions."""
     llm.answer(lambda asked: Reply(f"Done {len(llm.asked)}."))

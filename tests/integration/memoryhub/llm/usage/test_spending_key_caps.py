@@ -5,7 +5,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -67,3 +67,5 @@ def test_a_cap_is_set_where_a_key_is_issued(db: None) -> None:
     assert ApiKey.objects.get().daily_token_cap == 5_000
     call_command("keys", "list", "--json", stdout=out)
     assert '"daily_tokens": 5000' in out.getvalue()
+    with pytest.raises(CommandError, match=r"^--daily-tokens: "):
+        call_command("keys", "issue", "capped", "--daily-tokens", "-5", stdout=out, stderr=StringIO())

@@ -90,7 +90,7 @@ def test_scopes_and_trust_are_chosen(db: None) -> None:
         (["issue", "x", "--user", ""], "--user is empty"),
         (["issue", ""], "name: This field cannot be blank."),
         (["issue", "x" * 101], "name: "),
-        (["issue", "x", "--user", "u" * 256], "user_id: "),
+        (["issue", "x", "--user", "u" * 256], "--user: "),
         (["issue", "\udcff"], "name: half of a surrogate pair"),
         (["issue", "x", "--scope", "delete"], "invalid choice: 'delete'"),
         (["issue", "x", "--expires", "tomorrow"], "--expires must be a day"),
