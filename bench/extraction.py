@@ -2,6 +2,7 @@
 
     python bench/extraction.py                    # the checks alone, half by half
     python bench/extraction.py --half held_out --failures
+    python bench/extraction.py --model NAME --url http://127.0.0.1:8080/v1    # what of a real model's answers is stored
 
 A story in `bench/stories/<half>_<language>.txt` is a short conversation as people write (`u:` the user, with a name in
 a group, `a:` the assistant), the statements that are true of the user (`+ messages text`), and false ones with
@@ -18,17 +19,38 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conversations.domain.grounding import Evidence, Verdict
+from conversations.domain.languages import writing
 from conversations.domain.speech import Spoken
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.openai import OpenAIProvider
+from memoryhub.llm.prompts import fenced, prompt
+from memoryhub.llm.tokens import count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
+from strength.domain.extraction import (
+    MAX_ITEMS,
+    MESSAGE_STRATEGIES,
+    Item,
+    Reading,
+    SourceMessage,
+    Topics,
+    answer_schema,
+    items_of,
+    message_blocks,
+    next_slice,
+)
 
 FOLDER: Final = Path(__file__).with_name("stories")
 HALVES: Final = ("tuning", "held_out", "fresh")
 LANGUAGES: Final = ("en", "ja")
 SAID_AT: Final = datetime(2026, 3, 4, 10, tzinfo=UTC)
 SHIFTS: Final = (-2, -1, 1, 2)
+MAX_ANSWER_TOKENS: Final = 700
 
 _MESSAGE: Final = re.compile(r"([ua])(?:\((.*?)\))?: (.*)")
 _TRUE: Final = re.compile(r"\+ ([\d,]+) (.*)")
@@ -107,11 +129,56 @@ def _shifted(place: int, size: int) -> Iterator[int]:
     yield from (min(max(place + by, 0), size - 1) for by in SHIFTS)
 
 
+def ask(provider: LLMProvider, story: Story, *, deadline_seconds: float) -> list[Item]:
+    """Return what a real model draws from a story, as the server checks it. Raises ProviderError."""
+    messages = [
+        SourceMessage(UUID(int=seq), seq, each.is_users, each.author, each.text, True, each.said_at)
+        for seq, each in enumerate(story.messages, 1)
+    ]
+    piece = next_slice(messages, max_tokens=4_000, count=count_raw, until=len(messages))
+    wanted = writing("auto", [each.text for each in story.messages if each.is_users], agent="en")
+    rules = prompt("extract_people", wanted.prompt, people=", ".join(piece.people)) if len(piece.people) > 1 else ""
+    request = CompletionRequest(
+        operation=Operation.EXTRACT,
+        messages=(ChatMessage("user", fenced(message_blocks(piece, [], language=wanted.prompt), "f" * 32)),),
+        max_output_tokens=MAX_ANSWER_TOKENS,
+        deadline_seconds=deadline_seconds,
+        system=prompt("extract", wanted.prompt, topics=rules, most=MAX_ITEMS, written=wanted.phrase),
+        json_schema=answer_schema(MESSAGE_STRATEGIES[:2], Topics()),
+    )
+    data = provider.complete(request).data
+    return items_of(data, Reading(piece, language=wanted.prompt), strategies=MESSAGE_STRATEGIES)
+
+
+def try_model(options: argparse.Namespace) -> None:
+    """Print each story's statements with a mark: stored (+) or waiting (?); a person judges whether they are true."""
+    config = LLMConfig("openai", options.model, base_url=options.url, attempt_timeout_seconds=options.seconds)
+    provider, counts = OpenAIProvider(config), Counter[str]()
+    for half in [options.half] if options.half else HALVES:
+        for story in (story for language in LANGUAGES for story in stories(half, language)):
+            try:
+                items = ask(provider, story, deadline_seconds=options.seconds)
+            except ProviderError as error:
+                counts[f"no answer ({error.code})"] += 1
+                continue
+            print(f"== {story.kind}: {story.messages[0].text[:60]!r}", flush=True)
+            for each in items:
+                counts["waits" if each.doubt else "stored"] += 1
+                print(f"  {f'? {each.doubt.reason}' if each.doubt else '+'} {each.text}", flush=True)
+    print(dict(counts))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=HALVES)
     parser.add_argument("--failures", action="store_true", help="print the statements that were judged wrongly")
+    parser.add_argument("--url", help="an OpenAI-compatible server")
+    parser.add_argument("--model", help="its model")
+    parser.add_argument("--seconds", type=float, default=600.0, help="the longest wait for an answer")
     options = parser.parse_args()
+    if options.url:
+        try_model(options)
+        return
     for half in [options.half] if options.half else HALVES:
         for language in LANGUAGES:
             result = measure(stories(half, language))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from memoryhub.prices import PriceList
@@ -79,6 +80,9 @@ class Environment:
     @property
     def web_folder(self) -> Path:
         return self.data_dir / "web"
+
+
+MAX_SECONDS: Final = 3600
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
@@ -278,6 +282,20 @@ def set_names(source: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 def _name_of(source: Mapping[str, str], *names: str) -> str:
     return next((name for name in names if source.get(name, "").strip()), names[0])
+
+
+def read_seconds(source: Mapping[str, str], name: str) -> float | None:
+    """Return a number of seconds from 1 to 3600; None where the variable is not set. Raises EnvironmentProblem."""
+    value = read_value(source, name)
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= MAX_SECONDS:
+        raise EnvironmentProblem(f"{name} must be a number of seconds from 1 to {MAX_SECONDS}, not {value!r}.")
+    return seconds
 
 
 def read_choice(source: Mapping[str, str], name: str, choices: Collection[str], *, default: str) -> str:

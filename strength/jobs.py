@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.utils import timezone
 
 from memoryhub.auth.orders import job_principal
@@ -71,7 +72,7 @@ def sleep(job: JobContext) -> None:
     sleep_actor(actor=actor, request=request, step=job.step, may_go_on=lambda: job.seconds_left > SLEEP_SECONDS)
 
 
-@job("note_use", after=[After("answer")])
+@job("note_use", asks_model=True, after=[After("answer")])
 def note_use(job: JobContext) -> None:
     """Reinforce the memories that a session's answers used, turn by turn (SPEC B1)."""
     assert job.actor_id is not None
@@ -81,13 +82,14 @@ def note_use(job: JobContext) -> None:
         used = detect_turn_use(turn=turn)
         with job.step():
             reinforce_turn(turn=turn, memories=used, by=by, now=timezone.now())
-        if turn is not turns[-1] and job.seconds_left < DETECTION_SECONDS:
+        if turn is not turns[-1] and job.seconds_left < DETECTION_SECONDS + settings.LLM.extra_seconds:
             raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 
 
 @job(
     "extract",
     deadline_seconds=900,
+    asks_model=True,
     after=[
         After("turn", key="actor", delay_seconds=20, needs_model=True),
         After("session", key="actor", delay_seconds=5, needs_model=True),
@@ -103,7 +105,7 @@ def extract(job: JobContext) -> None:
             run=ExtractionRun(actor, job_principal(job), timezone.now(), bad_attempts),
             first=UUID(first) if first else None,
             step=partial(job.step, cursor=bad_attempts),
-            may_go_on=lambda: job.seconds_left > EXTRACTION_SECONDS,
+            may_go_on=lambda: job.seconds_left > EXTRACTION_SECONDS + settings.LLM.extra_seconds,
         )
 
 
@@ -117,7 +119,7 @@ def curate_memories(job: JobContext) -> None:
     bulk_jobs.run_batch(job)
 
 
-@job("reflect")
+@job("reflect", asks_model=True)
 def reflect(job: JobContext) -> None:
     actor = _actor_of(job)
     if actor is None:
@@ -128,7 +130,7 @@ def reflect(job: JobContext) -> None:
         extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
-@job(PROFILE_KIND, ordered_by="trusted", permissions={"": "strength.change_profile"})
+@job(PROFILE_KIND, asks_model=True, ordered_by="trusted", permissions={"": "strength.change_profile"})
 def write_profile(job: JobContext) -> Writes | None:
     """Let a model write a user's profile from preferences and facts, if enough of them changed (ADR 39)."""
     return profiles.write_profile(job=job, now=timezone.now())

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.utils import timezone
 
 from memoryhub.auth.orders import job_principal
@@ -27,6 +28,7 @@ UPDATE_RESERVE_SECONDS: Final = 120.0
 
 @job(
     "summarize",
+    asks_model=True,
     after=[After("turn", delay_seconds=2), After("session")],
     ordered_by="anyone",
     permissions={"": "summaries.change_summary"},
@@ -47,7 +49,7 @@ def summarize_due(job: JobContext) -> None:
                 enqueue(JOB, actor_id=actor_id, key=str(session_id), payload={"session_id": str(session_id)})
 
 
-@job("update_project", deadline_seconds=900, after=[After("turn", delay_seconds=20, needs_model=True)])
+@job("update_project", deadline_seconds=900, asks_model=True, after=[After("turn", delay_seconds=20, needs_model=True)])
 def update_project(job: JobContext) -> None:
     """Extract entries from a session's new messages for its projects (SPEC P6)."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
@@ -59,11 +61,17 @@ def update_project(job: JobContext) -> None:
             updating=UpdateContext(actor, by, timezone.now(), bad_attempts),
             session_id=UUID(job.payload["session_id"]),
             step=partial(job.step, cursor=bad_attempts),
-            may_go_on=lambda: job.seconds_left > UPDATE_RESERVE_SECONDS,
+            may_go_on=lambda: job.seconds_left > UPDATE_RESERVE_SECONDS + settings.LLM.extra_seconds,
         )
 
 
-@job("compact", deadline_seconds=3600, ordered_by="trusted", permissions={"": "summaries.change_document"})
+@job(
+    "compact",
+    deadline_seconds=3600,
+    asks_model=True,
+    ordered_by="trusted",
+    permissions={"": "summaries.change_document"},
+)
 def compact(job: JobContext) -> Writes | None:
     """Compact a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
 
 from conversations.domain.dates import (
@@ -25,7 +24,7 @@ from conversations.domain.dates import (
     without_dates,
 )
 from conversations.domain.names import WORD, bare, is_inflected, loanwords, names, squashed
-from conversations.domain.numerals import folded_text, numbers, stated_numbers, without_numbers
+from conversations.domain.numerals import UNIT_WORDS, folded_text, numbers, stated_numbers, without_numbers
 from memoryhub.search.analysis import fold, limit_combining_marks
 
 MAX_LENGTH: Final = 20_000
@@ -47,6 +46,8 @@ _PATH: Final = re.compile(
     r"(?<![\w:/.])(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.-]{1,100}(?:[/\\][\w.-]{1,100}){0,12}", re.ASCII
 )
 _HANDLE: Final = re.compile(r"(?<![\w@.])[@#]\w{2,40}", re.ASCII)
+_SIGNS: Final = frozenset("£€$¥%")
+_LATIN: Final = frozenset(word for word in UNIT_WORDS if word.isascii()) | _SIGNS
 _IP: Final = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _ADDRESSES: Final = (_MAIL, _URL, _DOMAIN, _PATH, _HANDLE)
 
@@ -60,7 +61,6 @@ class Detail:
     values: tuple[Any, ...] = field(repr=False)
 
 
-@lru_cache(maxsize=512)
 def readable(text: str) -> str:
     """Return a text with normal widths and without long runs of combining marks, in its own case."""
     return unicodedata.normalize("NFKC", limit_combining_marks(text[:MAX_LENGTH]))
@@ -82,7 +82,7 @@ def stated(text: str) -> Iterator[Detail]:
     yield from (Detail("time", match[0], (minutes(match),)) for match in TIME.finditer(folded))
     folded = TIME.sub(" ", folded)
     yield from (Detail("weekday", WEEKDAYS[each].title(), (each,)) for each in weekdays(folded))
-    yield from (Detail("number", shown, (number,)) for shown, number in stated_numbers(folded))
+    yield from (Detail("number", shown, (number, unit)) for shown, number, unit in stated_numbers(folded))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Offered:
         shown = readable(text)
         folded = folded_text(shown)
         calendar = Calendar.of(folded, said_on)
-        words = frozenset(word for each in WORD.findall(folded) for word in (each, bare(each)))
+        words = frozenset(word for each in WORD.findall(folded) for word in (each, bare(each))) | (_SIGNS & set(shown))
         counted = frozenset(numbers(_IP.sub(" ", TIME.sub(" ", without_dates(folded)))))
         named = {Decimal(day) for _year, _month, day, _shown in dates(folded) if day}
         return cls(squashed(shown), words, counted | calendar.ages | named, calendar)
@@ -134,6 +134,11 @@ class Offered:
             case "address":
                 return squashed(value) in self.squashed
         return self._has_name(value) or (detail.kind == LOANWORD and self._has_parts(squashed(value)))
+
+    def has_unit(self, detail: Detail) -> bool:
+        """Return whether the unit of a number is somewhere in these texts; it may be apart from the number."""
+        words = detail.values[1] if detail.kind == "number" else frozenset[str]()
+        return not words or not words.isdisjoint(self.words) or any(word in self.squashed for word in words - _LATIN)
 
     def _has_parts(self, word: str) -> bool:
         """Return whether both parts of a compound are there."""

@@ -8,8 +8,7 @@ message counts where the user's next message takes it up. Time is linear in the 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -162,6 +161,11 @@ class Evidence:
         ]
 
     @cached_property
+    def offered_sentences(self) -> list[list[Offered]]:
+        days = [message.said_at.date() for message in self.messages]
+        return [[Offered.of(each.text, day) for each in said] for said, day in zip(self.sentences, days, strict=True)]
+
+    @cached_property
     def users(self) -> tuple[int, ...]:
         return tuple(place for place, each in enumerate(self.messages) if each.is_users)
 
@@ -183,7 +187,11 @@ class Evidence:
 
     def _missing(self, details: Iterable[Detail], offered: Offered) -> Doubt | None:
         authors = "\n".join(each.author for each in self.messages).casefold()
-        found = (each for each in details if not offered.has(each) and each.text.casefold() not in authors)
+        found = (
+            each
+            for each in details
+            if not (offered.has(each) and offered.has_unit(each)) and each.text.casefold() not in authors
+        )
         return next((Doubt(each.kind, each.text) for each in found), None)
 
     def check(self, text: str, cited: Collection[int], *, speech: str = Speech.OWN) -> Verdict:
@@ -199,7 +207,7 @@ class Evidence:
         lead = max((self._support(claim, place) for place in self._assistants), default=0.0) - best
         if best < MIN_SUPPORT and (lead >= ASSISTANT_LEAD or not set(cited) & set(self.users)):
             return Verdict(tuple(cited), Doubt(Speech.ASSISTANT), falls=True)
-        places = self._places(support, best, cited)
+        places = self._places(claim, support, best, cited)
         doubt = Doubt(str(speech)) if speech != Speech.OWN else self._doubt(claim, places, best, lead)
         return Verdict(self._with_details(claim, places), doubt)
 
@@ -212,13 +220,22 @@ class Evidence:
         terms = frozenset().union(*self.terms[place]) if message.is_users else _terms(message.text)
         return claim.support(terms, self.offered[place])
 
-    def _places(self, support: Mapping[int, float], best: float, cited: Collection[int]) -> tuple[int, ...]:
-        """Return the cited messages that support the statement as well as any, else the best one."""
+    def _places(
+        self, claim: Claim, support: Mapping[int, float], best: float, cited: Collection[int]
+    ) -> tuple[int, ...]:
+        """Return the cited messages that support the statement as well as any, else the best one.
+
+        What is about a person of a group stays with a cited message of that person.
+        """
         kept = [place for place in cited if support.get(place, -1.0) >= KEPT_SHARE * best]
+        kept = kept or [place for place in cited if self.messages[place].author in self._named(claim)]
         if kept or not support:
             return tuple(sorted(kept))
         nearest = min(cited, default=0)
         return (min(support, key=lambda place: (-support[place], abs(place - nearest))),)
+
+    def _named(self, claim: Claim) -> set[str]:
+        return {name for name in self.people if name.casefold() in claim.text.casefold()}
 
     def _with_details(self, claim: Claim, places: tuple[int, ...]) -> tuple[int, ...]:
         """Add the messages that have the details which the supporting ones lack."""
@@ -241,20 +258,26 @@ class Evidence:
             return None
         if best < MIN_SUPPORT:
             return Doubt(UNSUPPORTED)
+        if max(self._support(claim, place) for place in places) < KEPT_SHARE * best:
+            return Doubt(Speech.OTHER_PERSON)
         return Doubt(Speech.ASSISTANT) if lead >= ASSISTANT_LEAD else self._doubt_speech(claim, places)
 
     def _doubt_speech(self, claim: Claim, places: Sequence[int]) -> Doubt | None:
         """Return the kind of the sentences that support a statement, if they are not the user's own statements."""
         found = [
-            (sentence, self._doubt_source(claim, sentence, places), self.messages[place].said_at.date())
+            (sentence, terms, offered, self._doubt_source(claim, sentence, places))
             for place in places
-            for sentence in self.sentences[place]
+            for sentence, terms, offered in zip(
+                self.sentences[place], self.terms[place], self.offered_sentences[place], strict=True
+            )
         ]
-        own = _support(claim, [(each.text, day) for each, doubt, day in found if doubt is None])
-        if own < OWN_SHARE * _support(claim, [(each.text, day) for each, _doubt, day in found]):
-            doubts = ((_support(claim, [(each.text, day)]), doubt) for each, doubt, day in found if doubt)
+        own = [(terms, offered) for _each, terms, offered, doubt in found if doubt is None]
+        whole = [(terms, offered) for _each, terms, offered, _doubt in found]
+        if _joint_support(claim, own) < OWN_SHARE * _joint_support(claim, whole):
+            doubts = ((claim.support(terms, offered), doubt) for _each, terms, offered, doubt in found if doubt)
             return max(doubts, key=lambda each: each[0])[1]
-        return Doubt(DENIED) if _is_denied(claim, [each.text for each, doubt, _day in found if doubt is None]) else None
+        sources = [each.text for each, _terms, _offered, doubt in found if doubt is None]
+        return Doubt(DENIED) if _is_denied(claim, sources) else None
 
     def _doubt_source(self, claim: Claim, sentence: Sentence, places: Sequence[int]) -> Doubt | None:
         """Return the doubt about a sentence as the source of a statement."""
@@ -265,7 +288,7 @@ class Evidence:
         if sentence.speech is not Speech.OWN:
             return Doubt(sentence.speech)
         authors = {self.messages[place].author for place in places} - {""}
-        named = {name for name in self.people if name.casefold() in claim.text.casefold()}
+        named = self._named(claim)
         if named and authors and not named & authors and not any(name in sentence.text for name in named):
             return Doubt(Speech.OTHER_PERSON, min(authors))
         person = spoken_about(sentence.text)
@@ -274,13 +297,10 @@ class Evidence:
         return None if person and person in fold(claim.text) else Doubt(Speech.OTHER_PERSON)
 
 
-def _support(claim: Claim, texts: Sequence[tuple[str, date]]) -> float:
-    """Return the support of a claim by texts with their days."""
-    terms = frozenset[str]().union(*(_terms(text) for text, _day in texts))
-    return claim.support(terms, Offered.joined(_offered(text, day) for text, day in texts))
-
-
-_offered = lru_cache(maxsize=2_048)(Offered.of)
+def _joint_support(claim: Claim, sources: Sequence[tuple[frozenset[str], Offered]]) -> float:
+    """Return the support of a claim by several sentences together."""
+    terms = frozenset[str]().union(*(terms for terms, _offered in sources))
+    return claim.support(terms, Offered.joined(offered for _terms, offered in sources))
 
 
 def _is_denied(claim: Claim, sentences: Iterable[str]) -> bool:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from memoryhub.search.analysis import HIRAGANA, KATAKANA, is_unspaced
@@ -32,10 +31,7 @@ _FREQUENT: Final = {
     "pt": "o os que é e um uma para com não meu minha em do da no na sou tenho muito mas eu está",
     "nl": "de het een en is van ik niet met voor dat op te zijn heb heeft maar ook aan mijn woont in",
 }
-_BY_WORD: Final[dict[str, list[str]]] = {}
-for _language, _words in _FREQUENT.items():
-    for _each in _words.split():
-        _BY_WORD.setdefault(_each, []).append(_language)
+_WORDS: Final = {language: frozenset(words.split()) for language, words in _FREQUENT.items()}
 
 
 def are_other_languages(text: str, other: str, *, is_tag: bool = False) -> bool:
@@ -102,7 +98,6 @@ def writing(setting: str, texts: Iterable[str], *, agent: str, is_one: bool = Fa
     return Writing(most if is_one or set(counts) <= {most} else "", prompt)
 
 
-@lru_cache(maxsize=2_048)
 def language_of(text: str) -> str:
     """Return the tag of a text's language, "" where it is not clear."""
     letters = _LETTER.findall(text[:MAX_LENGTH])
@@ -114,6 +109,7 @@ def language_of(text: str) -> str:
         if len(script.findall(text[:MAX_LENGTH])) > len(letters) / 2:
             # Two kanji without kana may be either language.
             return tag if tag != "zh" or len(letters) > 8 else ""
-    counts = Counter(tag for word in _WORD.findall(text[:MAX_LENGTH].casefold()) for tag in _BY_WORD.get(word, ()))
+    words = _WORD.findall(text[:MAX_LENGTH].casefold())
+    counts = Counter({tag: sum(word in frequent for word in words) for tag, frequent in _WORDS.items()})
     (first, most), (_second, next_most) = [*counts.most_common(2), ("", 0), ("", 0)][:2]
     return first if most >= MIN_WORDS and most > next_most else ""

@@ -34,14 +34,29 @@ _SCALES: Final = {"k": 1_000, "m": 10**6, "万": 10**4, "億": 10**8, "千": 1_0
 _MIXED: Final = re.compile(r"(?<!\d)(\d{1,8})万(\d{1,4})(千?)")
 _KANJI_DIGITS: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
 _KANJI_POWERS: Final = {"十": 10, "百": 100, "千": 1_000}
-_KANJI: Final = re.compile("(?<![〇一二三四五六七八九十百千万億])[〇一二三四五六七八九十百千万億]{1,12}")
+_KANJI: Final = re.compile(r"(?<![\d〇一二三四五六七八九十百千万億])[〇一二三四五六七八九十百千万億]{1,12}")
 _KANJI_COUNTED: Final = re.compile(
-    "(?<![〇一二三四五六七八九十百千万億])([〇一二三四五六七八九十百千万億]{1,12})"
+    r"(?<![\d〇一二三四五六七八九十百千万億])([〇一二三四五六七八九十百千万億]{1,12})"
     "(?=年|[かヶカ箇]?月|[日時分秒人個本匹枚回歳才番冊台杯階度円週泊名件羽頭]|つ(?!も))"
 )
 _COUNTED_AS_ONE: Final = frozenset({Decimal(0), Decimal(1)})
 """A spelled one is mostly a pronoun or a part of a word."""
 
+_UNITS_OF_MEASURE: Final = """
+mile miles mi; km kilometre kilometres kilometer kilometers キロ キロメートル; metre metres meter meters m メートル;
+cm centimetre centimetres centimeter centimeters センチ; kg kilo kilos kilogram kilograms キロ キログラム;
+gram grams g グラム; lb lbs pound pounds £; litre litres liter liters l リットル; ml ミリ; euro euros eur € ユーロ;
+dollar dollars usd $ ドル; yen jpy ¥ 円; percent per % パーセント
+"""
+_UNITS_BY_LIST: Final = [frozenset(group.split()) for group in _UNITS_OF_MEASURE.split(";")]
+UNIT_WORDS: Final = {
+    word: frozenset[str]().union(*(unit for unit in _UNITS_BY_LIST if word in unit))
+    for unit in _UNITS_BY_LIST
+    for word in unit
+}
+"""The words of each unit by one of them; a number with another unit is another number."""
+
+_UNIT: Final = re.compile(rf" ?({'|'.join(sorted(filter(str.isalpha, UNIT_WORDS), key=len, reverse=True))})(?![a-z])")
 _PRONOUNS: Final = ("人", "つ", "度", "番", "部", "方")
 """Endings of 一人 and the like, which count nothing."""
 
@@ -76,16 +91,22 @@ def numbers(folded: str) -> Iterator[Decimal]:
             yield from values
 
 
-def stated_numbers(folded: str) -> Iterator[tuple[str, Decimal]]:
+def stated_numbers(folded: str) -> Iterator[tuple[str, Decimal, frozenset[str]]]:
+    """Yield the numbers of a statement as they are written, with their values and the words of their unit, if any."""
     for match in _DIGITS.finditer(folded):
-        scale = _SCALES.get((match[2] or "").strip(), 1)
-        number = Decimal(match[1]) * scale
+        number = Decimal(match[1]) * _SCALES.get((match[2] or "").strip(), 1)
         if number not in _COUNTED_AS_ONE or not folded[match.end() :].startswith(_PRONOUNS):
-            yield match[0].strip(), number
+            yield _measured(folded, match, number)
     for match in _SPELLED.finditer(folded):
         number = next(iter(_spelled(match[0])))
         if number not in _COUNTED_AS_ONE and not set(match[0].replace("-", " ").split()) & set(_ORDINALS):
-            yield match[0], number
+            yield _measured(folded, match, number)
+
+
+def _measured(folded: str, match: re.Match[str], number: Decimal) -> tuple[str, Decimal, frozenset[str]]:
+    unit = _UNIT.match(folded, match.end())
+    words = UNIT_WORDS.get(unit[1], frozenset()) if unit else frozenset()
+    return f"{match[0].strip()}{unit[0] if unit and words else ''}", number, words
 
 
 def _spelled(words: str) -> Iterator[Decimal]:

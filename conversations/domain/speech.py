@@ -293,16 +293,18 @@ _REQUEST: Final = re.compile(r"\b(?:tell me|let me know|check)\b|(?:確認し|�
 _DETAIL_ASKED: Final = re.compile(
     r"\b(?:what|which|where|when|who|whom|whose|how)\b|何|どこ|いつ|誰|どの|どちら|どれ|いくつ|いくら|どう"
 )
+_REQUESTED: Final = re.compile("(?:て|ないで|ください)[。！!]?$")
 _PLACEHOLDER: Final = re.compile(
     r"<[\w ./-]{1,40}>|〈[^〉]{1,20}〉|＜[^＞]{1,20}＞|\[(?:name|city|date|place)\]", re.IGNORECASE
 )
 
 
 def reports_talk(statement: str) -> bool:
-    """Return whether a statement only reports the conversation, or is a form that was not filled in."""
-    if _PLACEHOLDER.search(statement):
+    """Return whether a statement only reports the conversation or repeats a request, or is a form not filled in."""
+    if _PLACEHOLDER.search(statement) or is_question(statement):
         return True
-    return _TALK.search(statement) is not None and _WISH.search(statement) is None
+    is_request = _REQUESTED.search(statement) is not None and not statement.startswith("ユーザ")
+    return (is_request or _TALK.search(statement) is not None) and _WISH.search(statement) is None
 
 
 def is_hedged(statement: str) -> bool:

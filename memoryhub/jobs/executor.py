@@ -118,7 +118,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         attempt=attempt,
         cursor=_decode(cursor),
         lease_seconds=kind.lease_seconds,
-        ends_at=time.monotonic() + kind.deadline_seconds,
+        ends_at=time.monotonic() + kind.limit_seconds,
     )
 
 

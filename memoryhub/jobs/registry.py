@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from django.conf import settings
+
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.retries import Recurrence, recurrence
 
@@ -23,6 +25,8 @@ class UnknownKind(LookupError):
 
 LEASE_SECONDS: Final = 60
 DEADLINE_SECONDS: Final = 300
+CALLS_OF_AN_ATTEMPT: Final = 4
+"""Calls of a slow model for which the deadlines leave room."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class JobKind:
     `run` is called outside any transaction and returns a function that writes the results, or None. A lost worker is
     noticed after `lease_seconds`; an attempt may take `deadline_seconds`; at most `at_once` run at a time over all
     workers. What a caller in `ordered_by` orders is done with the caller's rights; see memoryhub/auth/orders.py.
-    `permissions` are what an account needs to order it, by the `verb` of its payload; without one under "".
+    `permissions` are what an account needs to order it, by the `verb` of its payload; without one under "". One that
+    `asks_model` may take longer where the model is slow.
     """
 
     name: str
@@ -64,6 +69,13 @@ class JobKind:
     after: tuple[After, ...] = ()
     ordered_by: OrderedBy = "server"
     permissions: Mapping[str, str] = field(default_factory=dict)
+    asks_model: bool = False
+
+    @property
+    def limit_seconds(self) -> int:
+        """Return how long an attempt may take: more where it asks a model that takes minutes an answer."""
+        extra = settings.LLM.extra_seconds if self.asks_model else 0.0
+        return self.deadline_seconds + int(CALLS_OF_AN_ATTEMPT * extra)
 
     def permission_for(self, payload: Mapping[str, Any]) -> str:
         """Return the permission that an account needs for a job with this payload; empty: none suffices."""
@@ -88,6 +100,7 @@ def job(
     after: Sequence[After] = (),
     ordered_by: OrderedBy = "server",
     permissions: Mapping[str, str] | None = None,
+    asks_model: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a job; see `JobKind` and `After`.
 
@@ -103,7 +116,16 @@ def job(
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
         KINDS[name] = JobKind(
-            name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after), ordered_by, permissions or {}
+            name,
+            run,
+            lease_seconds,
+            deadline_seconds,
+            at_once,
+            recurring,
+            tuple(after),
+            ordered_by,
+            permissions or {},
+            asks_model,
         )
         return run
 

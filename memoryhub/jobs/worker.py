@@ -89,7 +89,7 @@ class JobBroker(Broker):
                 "func": executor.run,
                 "args": (offered,),
                 "kwargs": {},
-                "timeout": KINDS[offered.kind].deadline_seconds if offered.kind in KINDS else int(Conf.TIMEOUT),
+                "timeout": KINDS[offered.kind].limit_seconds if offered.kind in KINDS else int(Conf.TIMEOUT),
             }
             for offered in offer(count)
         ]

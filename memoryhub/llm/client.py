@@ -8,9 +8,9 @@ One policy for calls that fail and for answers that cannot be used (`BadAnswer`:
 2. *The job's next attempt*: whatever `complete`, `complete_json` or `complete_in_halves` raises ends the attempt. The
    queue tries again after a pause, or fails the job where the error is `permanent`. `count_bad_attempts` counts
    attempts that ended in a bad answer; `MAX_BAD_ATTEMPTS` of them are made with the whole batch.
-3. *A smaller batch*: after that, and for a truncated answer or a refusal, `complete_in_halves` asks for half of the
-   batch, down to one item. A single item is skipped where its content is to blame, so that the others are processed.
-   A request that is refused for its form fails: a setting is to blame, and nothing is skipped.
+3. *A smaller batch*: after that, after a deadline, and for a truncated answer or a refusal, `complete_in_halves` asks
+   for half of the batch, down to one item. A single item is skipped where its content is to blame, so that the others
+   are processed. A request that is refused for its form fails: a setting is to blame, and nothing is skipped.
 
 A caller with a fallback (words instead of a model) catches `ProviderError` where it calls.
 """
@@ -32,7 +32,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.db.pool import after_answer, release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderTimeout, ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
@@ -58,6 +58,10 @@ INTERACTIVE: Final = frozenset({Operation.CHAT, Operation.ROUTE})
 
 MAX_BAD_ATTEMPTS: Final = 3
 """Attempts of a job with the whole batch, each with a bad answer, before the batch is halved."""
+
+A_TIMEOUT: Final = 1_000
+"""What an attempt that ended by a deadline counts among the bad ones, whose number it exceeds."""
+MAX_HALVINGS: Final = 20
 
 CONTENT_REFUSED: Final = "refused"
 """Code of a refusal for a text's content; any other code is about the request's form."""
@@ -166,6 +170,11 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
             await pieces.aclose()
 
 
+def call_seconds(operation: Operation, usual: float) -> float:
+    """Return the deadline of a background call, which settings may extend for a slow server."""
+    return usual if operation in INTERACTIVE else settings.LLM.seconds_for(operation, usual)
+
+
 def complete_json(
     actor: Actor,
     operation: Operation,
@@ -188,7 +197,7 @@ def complete_json(
         operation=operation,
         messages=(ChatMessage("user", fenced(blocks, fence)),),
         max_output_tokens=max_output_tokens,
-        deadline_seconds=deadline_seconds,
+        deadline_seconds=call_seconds(operation, deadline_seconds),
         system=prompt(name, language or actor.agent.language, **values),
         json_schema=schema,
     )
@@ -205,10 +214,12 @@ def complete_in_halves(
     """Ask about items, or about the first half, quarter … of them; the caller comes back for the rest.
 
     Returns the items asked about with the answer, or one item with None and the error for which it is skipped.
-    `bad_attempts` is what `count_bad_attempts` gave. `control` asks about something harmless before an item is skipped
-    for a bad answer, so that a model that answers nothing usable at all fails the attempt. Raises ProviderError where
-    the job's next attempt may do better, or where a setting is to blame (see the module's policy).
+    `bad_attempts` is what `count_bad_attempts` gave; each attempt that ended by a deadline halves the items. `control`
+    asks about something harmless before an item is skipped for a bad answer, so that a model that answers nothing
+    usable at all fails the attempt. Raises ProviderError where the job's next attempt may do better, or where a setting
+    is to blame (see the module's policy).
     """
+    items = items[: max(1, len(items) >> min(bad_attempts // A_TIMEOUT, MAX_HALVINGS))]
     while True:
         try:
             return items, ask(items), None
@@ -225,20 +236,22 @@ def complete_in_halves(
 
 
 def may_retry(bad_attempts: int) -> bool:
-    return bad_attempts + 1 < MAX_BAD_ATTEMPTS
+    return bad_attempts % A_TIMEOUT + 1 < MAX_BAD_ATTEMPTS
 
 
 @contextmanager
 def count_bad_attempts(job: JobContext) -> Iterator[int]:
     """Yield how many attempts of a job ended in a bad answer, and count this one where it does.
 
-    The job's cursor holds the number; `job.attempt` also counts attempts for which the provider was busy.
+    One that ended by a deadline counts as A_TIMEOUT: the same request would take as long again. The job's cursor holds
+    the number; `job.attempt` also counts attempts for which the provider was busy.
     """
     bad_attempts = job.cursor if isinstance(job.cursor, int) else 0
     try:
         yield bad_attempts
-    except BadAnswer:
-        with job.step(cursor=bad_attempts + 1):
+    except (BadAnswer, ProviderTimeout) as error:
+        count = A_TIMEOUT if isinstance(error, ProviderTimeout) else 1
+        with job.step(cursor=bad_attempts + count):
             pass
         raise
 

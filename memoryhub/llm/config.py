@@ -7,9 +7,9 @@ of every repr.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Self
+from typing import Final, Self
 
-from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value, set_names
+from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_seconds, read_url, read_value, set_names
 from memoryhub.llm.types import Operation
 
 LLM_PROVIDERS = {
@@ -17,6 +17,15 @@ LLM_PROVIDERS = {
     "openai": "memoryhub.llm.openai.OpenAIProvider",
 }
 """The classes of the providers, loaded when they are configured; there may be none."""
+
+BACKGROUND: Final[tuple[Operation, ...]] = tuple(op for op in Operation if op not in (Operation.CHAT, Operation.ROUTE))
+"""Operations in the background."""
+
+SELF_HOSTED_SECONDS: Final = 600.0
+"""Longest background call to a self-hosted server: a model of 7 billion parameters takes minutes on processors."""
+
+CALL_SECONDS: Final = 60.0
+"""Longest usual background call to a vendor; deadlines of jobs are made for it."""
 
 REMOTE_SETTINGS = ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY")
 MODEL_SETTINGS = ("MEMORYHUB_LLM_MODEL", *(f"MEMORYHUB_LLM_MODEL_{operation.name}" for operation in Operation))
@@ -30,6 +39,8 @@ class LLMConfig:
     """Models of single operations, which take precedence over `model`."""
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    seconds: Mapping[Operation, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Longest background calls of single operations, where they are set or the server is self-hosted."""
     attempt_timeout_seconds: float = 120.0
     """Longest wait for one answer, and in a stream for its next piece; each request has a deadline besides."""
 
@@ -49,7 +60,10 @@ class LLMConfig:
                 )
         models = {op: read_value(environ, f"MEMORYHUB_LLM_MODEL_{op.name}") for op in Operation}
         chosen = MappingProxyType({op: model for op, model in models.items() if model})
-        return cls(provider, read_value(environ, "MEMORYHUB_LLM_MODEL"), chosen, base_url, api_key)
+        usual = read_seconds(environ, "MEMORYHUB_LLM_SECONDS") or (SELF_HOSTED_SECONDS if base_url else None)
+        own = {op: read_seconds(environ, f"MEMORYHUB_LLM_SECONDS_{op.name}") or usual for op in BACKGROUND}
+        seconds = MappingProxyType({op: value for op, value in own.items() if value})
+        return cls(provider, read_value(environ, "MEMORYHUB_LLM_MODEL"), chosen, base_url, api_key, seconds)
 
     @staticmethod
     def _provider(environ: Mapping[str, str]) -> str:
@@ -62,6 +76,15 @@ class LLMConfig:
         for name in set_names(environ, REMOTE_SETTINGS):
             raise EnvironmentProblem(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
         return "none"
+
+    def seconds_for(self, operation: Operation, usual: float) -> float:
+        """Return the deadline of a call: the `usual` one, or that of the operation where a longer one is set."""
+        return max(usual, self.seconds.get(operation, 0.0))
+
+    @property
+    def extra_seconds(self) -> float:
+        """Seconds by which the slowest background call may exceed the usual one."""
+        return max(0.0, *(self.seconds_for(op, CALL_SECONDS) for op in BACKGROUND)) - CALL_SECONDS
 
     def model_for(self, operation: Operation) -> str | None:
         return self.models.get(operation) or self.model

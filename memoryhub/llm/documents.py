@@ -62,21 +62,21 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def conformed(document: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a document with the schema's keys in place of the same ones in other case, and without unknown ones."""
+    """Return a document with the schema's keys in place of the same ones in other case, and without unknown ones.
+
+    A key that is missing gets its `default`, which no vendor is shown.
+    """
     if isinstance(document, list):
         return [conformed(each, schema.get("items", {})) for each in document]
     if not isinstance(document, dict) or "properties" not in schema:
         return document
     names = {_plain(name): name for name in schema["properties"]}
     given = {names.get(_plain(key), key): value for key, value in document.items()}
-    return {name: conformed(given[name], shape) for name, shape in schema["properties"].items() if name in given} | (
-        {name: value for name, value in given.items() if name not in names.values()} if _keeps_others(schema) else {}
-    )
+    shapes = {name: shape for name, shape in schema["properties"].items() if name in given or "default" in shape}
+    known = {name: conformed(given.get(name, shape.get("default")), shape) for name, shape in shapes.items()}
+    keeps_others = schema.get("additionalProperties") is not False
+    return known | ({name: value for name, value in given.items() if name not in known} if keeps_others else {})
 
 
 def _plain(key: str) -> str:
     return key.casefold().replace("-", "_").replace(" ", "_")
-
-
-def _keeps_others(schema: Mapping[str, Any]) -> bool:
-    return schema.get("additionalProperties") is not False

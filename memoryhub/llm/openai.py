@@ -1,13 +1,17 @@
 """Answers from OpenAI's chat completions, or from any server that speaks them (Ollama, vLLM, LM Studio, …)."""
 
+import json
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
 import openai
 
 from memoryhub.llm.answers import Draft, Event, Stop, is_strict, parse_object, token_count, value_at, vendor_schema
-from memoryhub.llm.remote import Exchange, RemoteProvider, from_event
-from memoryhub.llm.types import CompletionRequest, Constraints, Form, Operation
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderRejected
+from memoryhub.llm.remote import Clock, Exchange, RemoteProvider, from_event
+from memoryhub.llm.types import Completion, CompletionRequest, Constraints, Form, OnFailed, Operation, ignore_failure
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -17,11 +21,22 @@ REASONING_FAMILIES = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 """Models that think before they answer, out of the same budget; background work asks them to think little."""
 
 
+JSON_FORMS = ("json_schema", "json_object", "words")
+"""Ways to ask for an answer in JSON, the strictest first."""
+
+ABOUT_FORMS = ("response_format", "json_schema", "json_object", "grammar")
+"""Words of servers that refuse such a way."""
+
+
 class OpenAIProvider(RemoteProvider):
     name: ClassVar[str] = "openai"
     sdk: ClassVar[ModuleType] = openai
     form: ClassVar[Form] = "openai"
     requires_final_event: ClassVar[bool] = False  # other vendors' servers omit it
+
+    def __init__(self, config: LLMConfig, *, clock: Clock | None = None) -> None:
+        super().__init__(config, clock=clock)
+        self._forms: Sequence[str] = JSON_FORMS
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
@@ -65,10 +80,39 @@ class OpenAIProvider(RemoteProvider):
         if request.operation is not Operation.CHAT and reasons:
             question["reasoning_effort"] = "low"
         if request.json_schema is not None:
-            shape = vendor_schema(request.json_schema)
-            schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
-            question["response_format"] = {"type": "json_schema", "json_schema": schema}
+            self._ask_for_json(question, request)
         return question | _constraints(request.constraints, has_tools=bool(request.tools))
+
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
+        """Return the answer; a server that refuses a way to ask for JSON is asked in the next one from then on."""
+        while True:
+            forms = self._forms
+            try:
+                return super().complete(request, on_failed=on_failed)
+            except ProviderRejected as error:
+                is_refused = any(word in f"{error} {error.reason}" for word in ABOUT_FORMS)
+                if request.json_schema is None or not is_refused or not self._config.base_url or len(forms) == 1:
+                    raise
+                self._forms = forms[1:]
+
+    def _ask_for_json(self, question: dict[str, Any], request: CompletionRequest) -> None:
+        """Ask for an answer in JSON in the best form that the server is known to take; it is validated in any case."""
+        assert request.json_schema is not None
+        shape, form = vendor_schema(request.json_schema), self._forms[0]
+        if form == "json_schema":
+            schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
+            question["response_format"] = {"type": form, "json_schema": schema}
+            return
+        wanted = (
+            f"Answer with one JSON document that is valid under this schema, and nothing else:\n{json.dumps(shape)}"
+        )
+        first, *others = question["messages"]
+        if first["role"] == "system" and isinstance(first["content"], str):  # many templates take one system message
+            question["messages"] = [{**first, "content": f"{first['content']}\n\n{wanted}"}, *others]
+        else:
+            question["messages"] = [{"role": "system", "content": wanted}, first, *others]
+        if form == "json_object":
+            question["response_format"] = {"type": form}
 
     def _read(self, message: Any) -> Draft:
         choice = value_at(message, "choices", 0)

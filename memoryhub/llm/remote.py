@@ -34,7 +34,17 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.types import Completion, CompletionRequest, Delta, LLMProvider, OnFailed, Operation, ignore_failure
+from memoryhub.llm.tokens import counter_for
+from memoryhub.llm.types import (
+    Completion,
+    CompletionRequest,
+    Delta,
+    LLMProvider,
+    OnFailed,
+    Operation,
+    ignore_failure,
+    is_image,
+)
 
 Result = TypeVar("Result")
 
@@ -212,6 +222,10 @@ def deadline_passed() -> ProviderTimeout:
     return ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
 
 
+MIN_CUT_TOKENS = 2_000
+MIN_SHARE_READ = 0.5
+"""Share of our own estimate, which can be off by a third, that a server reports to have read at least."""
+
 PROBE_SECONDS = 5.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
@@ -243,7 +257,9 @@ class RemoteProvider(LLMProvider):
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
         def attempt(seconds: float) -> Completion:
             content = run(self._body(self._open(request, seconds, stream=False), seconds))
-            return completion(self._read(parse_object(content)), request, model=self.model_for(request.operation))
+            draft = self._read(parse_object(content))
+            self._check_reading(request, draft)
+            return completion(draft, request, model=self.model_for(request.operation))
 
         return call_with_retries(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
 
@@ -268,6 +284,23 @@ class RemoteProvider(LLMProvider):
                 on_failed(error, pause)
             await self._clock.sleep_in_loop(pause)
         raise deadline_passed()
+
+    def _check_reading(self, request: CompletionRequest, draft: Draft) -> None:
+        """Raise ProviderMisconfigured where a self-hosted server reports that it read only a part of the request.
+
+        Ollama cuts the beginning, which has the instructions, and answers what is left.
+        """
+        if not self._config.base_url or draft.input_tokens is None or any(map(is_image, request.blocks)):
+            return
+        counter = counter_for(self.model_for(request.operation))
+        sent = sum(map(counter.count, request.texts()))
+        read = draft.input_tokens
+        if sent > MIN_CUT_TOKENS and read < MIN_SHARE_READ * sent:
+            raise ProviderMisconfigured(
+                f"The server read {read:,} of about {sent:,} tokens, and cut the beginning. Give the model a larger "
+                "context window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; LM Studio: context length).",
+                code="cut_request",
+            )
 
     def probe(self) -> None:
         """Ask for the list of models, which costs nothing. Raises ProviderError."""
@@ -303,7 +336,12 @@ class RemoteProvider(LLMProvider):
             yield body
 
     def _budget(self, deadline_seconds: float) -> Budget:
-        return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
+        """Return the time limits of a call. A self-hosted server gets all of it for one answer.
+
+        Asked again after a timeout, it would write two answers at once.
+        """
+        attempt = deadline_seconds if self._config.base_url else self._config.attempt_timeout_seconds
+        return Budget(deadline_seconds, max(attempt, self._config.attempt_timeout_seconds))
 
     async def _body(self, exchange: Exchange, seconds: float) -> bytes:
         with translate_sdk_errors(self.sdk):
@@ -311,7 +349,7 @@ class RemoteProvider(LLMProvider):
 
     async def _streamed(self, request: CompletionRequest, ends_at: float) -> AsyncGenerator[Delta | Completion, None]:
         draft = Draft()
-        now, stall_seconds = self._clock.now, self._config.attempt_timeout_seconds
+        now, stall_seconds = self._clock.now, self._budget(request.deadline_seconds).attempt_timeout_seconds
         exchange = self._open(request, min(stall_seconds, ends_at - now()), stream=True)
         with translate_sdk_errors(self.sdk):
             async with aclosing(_events(exchange, now, stall_seconds, ends_at)) as events:

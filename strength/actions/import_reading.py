@@ -32,14 +32,14 @@ def reading(row: Import) -> Reading | None:
 @transaction.atomic
 def pause(*, row: Import, by: Principal, now: datetime) -> None:
     """Pass over an import's messages that were not read yet; an answer under way to some of them is discarded."""
-    _move(row, "pass_over_import")
+    _move(row, QUERIES["pass_over_import"])
     audit.record(by=by, verb="pause", row=row, now=now)
 
 
 @transaction.atomic
 def resume(*, row: Import, by: Principal, now: datetime) -> None:
     """Return to an import's messages that were passed over, and enqueue their extraction."""
-    for actor_id in _move(row, "return_to_import"):
+    for actor_id in _move(row, QUERIES["return_to_import"]):
         enqueue(EXTRACT_KIND, actor_id=actor_id, key=EXTRACT_KEY)
     audit.record(by=by, verb="resume", row=row, now=now)
 
@@ -50,7 +50,7 @@ def _move(row: Import, query: str) -> list[UUID]:
     actors = list(rows.values_list("actor_id", flat=True).distinct())
     for actor_id in actors:
         values = {"import_id": row.pk, "kind": SESSION_KIND, "actor_id": actor_id, "strategies": _strategies(row)}
-        run_query(QUERIES[query], values)
+        run_query(query, values)
     return actors
 
 

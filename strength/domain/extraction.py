@@ -293,7 +293,7 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
         parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
         values: dict[str, Any] = {part: {"type": "string"} for part in parts}
         values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
-        values["speech"] = {"type": "string", "enum": [speech.value for speech in Speech]}
+        values["speech"] = {"type": "string", "enum": [each.value for each in Speech], "default": Speech.OWN.value}
         if topics.all:
             values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
         lists[ANSWER_KEYS[strategy]] = array_schema(object_schema(values))

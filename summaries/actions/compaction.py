@@ -25,7 +25,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.llm.client import NOT_CONFIGURED, complete
+from memoryhub.llm.client import NOT_CONFIGURED, call_seconds, complete
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
@@ -200,7 +200,7 @@ def _ask(actor: Actor, masked: str, history: list[ChatMessage], share: int) -> s
         operation=Operation.COMPACT,
         messages=(ChatMessage("user", fenced({"document": masked}, fence)), *history),
         max_output_tokens=3 * share + 1_000,
-        deadline_seconds=CALL_SECONDS,
+        deadline_seconds=call_seconds(Operation.COMPACT, CALL_SECONDS),
         system=prompt("compact", actor.agent.language, **length_limits(share)),
     )
     return cleaned_answer(fence, complete(request, actor=actor).text)

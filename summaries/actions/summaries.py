@@ -9,6 +9,7 @@ import logging
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -30,8 +31,9 @@ from memoryhub.auth.screening import Screening
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.llm.client import CONTENT_REFUSED
+from memoryhub.llm.client import CONTENT_REFUSED, call_seconds
 from memoryhub.llm.errors import ProviderRejected
+from memoryhub.llm.types import Operation
 from memoryhub.look_alikes import tell_apart
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import Trust
@@ -207,6 +209,10 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
     ]
 
 
+def _seconds_left(job: JobContext) -> float:
+    return min(call_seconds(Operation.SUMMARIZE, CALL_SECONDS), job.seconds_left)
+
+
 def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer, now: datetime) -> Draft:
     """Return the summary of all messages, each in exactly one call; an interrupted attempt's draft is continued."""
     draft = _saved_draft(job, state) or _first_draft(state)
@@ -214,10 +220,10 @@ def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer,
     while step := _next_step(state, draft, summarizer):
         if not is_first:
             _save_draft(job, state, draft, summarizer, now)
-            if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
+            if job.seconds_left < call_seconds(Operation.SUMMARIZE, CALL_SECONDS) + RESERVE_SECONDS:
                 raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
         call, remaining = step
-        call, answer = summarize_call(summarizer, call, seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
+        call, answer = summarize_call(summarizer, call, seconds_left=partial(_seconds_left, job))
         if remaining is None:
             draft = draft.joined_by(call, text=answer.text, model=answer.model)
         else:

@@ -22,7 +22,7 @@ from conversations.domain.messages import Role
 from conversations.domain.policy import WritingPolicy
 from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import complete, counter_in_use
+from memoryhub.llm.client import call_seconds, complete, counter_in_use
 from memoryhub.llm.errors import BadAnswer, ProviderTimeout
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.tokens import count_raw
@@ -285,7 +285,7 @@ def digest(
 
 def _summarize_all(pending: Sequence[SpokenMessage], summarizer: Summarizer) -> SummaryText:
     """Return one text of summaries, each in exactly one call with the previous digest. Raises ProviderError."""
-    ends_at = time.monotonic() + DEADLINE_SECONDS
+    ends_at = time.monotonic() + call_seconds(Operation.SUMMARIZE, DEADLINE_SECONDS)
     result = SummaryText("")
     while pending:
         if ends_at - time.monotonic() < MIN_CALL_SECONDS:

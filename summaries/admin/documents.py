@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from markdown_it import MarkdownIt
 
+from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import as_uuid, clock, format_count, link_to, principal
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
@@ -386,7 +387,9 @@ def pending_entries_of(documents: Sequence[Document]) -> dict[str, Any]:
         text = texts.get((row.document_id, bytes(row.text_digest)), "")
         channel = row.source.get("channel") if isinstance(row.source, dict) else ""
         entry = {"id": row.pk, "text": text[:MAX_LINE_LENGTH], "is_cut": len(text) > MAX_LINE_LENGTH}
+        doubt = row.source.get("doubt") if isinstance(row.source, dict) else None
         entry |= {"channel": str(channel or ""), "created_at": row.created_at}
+        entry |= {"doubt": doubt_label(*doubt) if doubt else ""}
         groups.setdefault(row.document_id, []).append(entry)
     return {
         "groups": [

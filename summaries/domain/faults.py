@@ -55,9 +55,10 @@ class Fault(StrEnum):
 def fault_of(text: str, call: Call, *, most_tokens: int, written: Writing) -> Fault | None:
     """Return what is wrong with a summary of a call's material; None for a good one."""
     material = "\n".join([call.previous, *(one_line(message.text) for message in call.messages)])
+    spoken = "\n".join(message.text for message in call.messages if message.role)  # a digest may repeat summaries
     if _INSTRUCTIONS.search(text) and not _INSTRUCTIONS.search(material):
         return Fault.INSTRUCTIONS
-    if len(_SPEAKER.findall(text)) > 1 or _repeated(text, material.removeprefix(call.previous)) > MAX_REPEATED:
+    if len(_SPEAKER.findall(text)) > 1 or _repeated(text, spoken) > MAX_REPEATED:
         return Fault.REPEATS
     limits = length_limits(most_tokens)
     size, most = (len(text), limits["characters"]) if is_unspaced(text) else (len(text.split()), limits["words"])
@@ -96,4 +97,4 @@ def _invents(text: str, call: Call) -> bool:
 
 
 def _is_count(detail: Detail) -> bool:
-    return detail.kind == "number" and detail.values[0] <= MAX_COUNT
+    return detail.kind == "number" and not detail.values[1] and detail.values[0] <= MAX_COUNT

@@ -164,6 +164,8 @@ class LLMServer(EmbeddingsServer):
         self.asked: list[Asked] = []
         self.counted: list[Asked] = []
         """What count_tokens was asked for; it does not stand in `asked`."""
+        self.json_forms: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
+        """The types of `response_format` that are taken."""
         self.count: Callable[[str], int] = count_raw
         """How the vendor counts tokens; replace it to calibrate."""
         self._standing: Answer = plain
@@ -251,16 +253,21 @@ class _Handler(embeddings_server._Handler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
         asked = _asked(path, headers, body)
+        form = body.get("response_format", {"type": "text"})["type"]
         if refusal := _refusal(asked):
             self.refuse(*refusal)
+        elif form not in {"text", *self.fake.json_forms}:
+            self.refuse(400, "invalid_request_error", param="response_format")
         elif path.endswith("count_tokens"):
             self.fake.counted.append(asked)
             self.send_json(200, {"input_tokens": self.fake.size_of(asked)})
         else:
             _Answering(self, asked, self.fake.reply_to(asked)).answer()
 
-    def refuse(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
-        error = {"type": kind, "message": SECRET, "code": kind, "param": None}
+    def refuse(
+        self, status: int, kind: str, headers: dict[str, str] | None = None, *, param: str | None = None
+    ) -> None:
+        error = {"type": kind, "message": SECRET, "code": kind, "param": param}
         self.send_json(status, {"type": "error", "error": error}, headers)
 
     def send_status(self, failure: str) -> None:

@@ -102,7 +102,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "details": lambda text: list(details.stated(text)),
     "offered": lambda text: details.Offered.of(text, date(2026, 3, 1)),
     "speech": lambda text: speech.sentences_of([speech.Spoken(text, True, SAID_AT)]),
-    "language": lambda text: languages.language_of.__wrapped__(text),
+    "language": lambda text: languages.language_of(text),
     "reports talk": speech.reports_talk,
     "support": lambda text: Evidence((speech.Spoken(text, True, SAID_AT),)).check("The user has a dog.", [0]),
     "statement": lambda text: Evidence((speech.Spoken("I live in Otaru.", True, SAID_AT),)).check(text, [0]),

@@ -127,6 +127,30 @@ def test_openai_is_strict_where_the_schema_requires_everything(
     assert (wanted["name"], wanted["strict"]) == ("extract", is_strict)
 
 
+@pytest.mark.parametrize("taken", [{"json_object"}, set[str]()])
+def test_a_server_that_refuses_schemas_is_asked_for_json_in_a_simpler_form(
+    llm_server: LLMServer, taken: set[str]
+) -> None:
+    llm_server.json_forms = frozenset(taken)
+    llm_server.answer(Reply('{"a": "b"}'))
+    provider, wanted = openai(llm_server), replace(REQUEST, json_schema=OPTIONAL)
+
+    assert [provider.complete(wanted).data for _ in range(2)] == [{"a": "b"}] * 2
+    last = llm_server.asked[-1]
+    assert last.body.get("response_format") == ({"type": "json_object"} if "json_object" in taken else None)
+    assert last.system.startswith("Be kind.") and '"properties"' in last.system
+    assert len(llm_server.asked) == 2, "what was refused is not asked again"
+
+
+def test_a_server_that_cuts_the_instructions_off_is_an_error_with_what_to_set(llm_server: LLMServer) -> None:
+    long = replace(REQUEST, messages=(ChatMessage("user", "tea and rice " * 3_000),))
+    llm_server.answer(Reply("Tea.", input_tokens=4_096))
+    with pytest.raises(ProviderMisconfigured, match=r"read 4,096 of about .* OLLAMA_CONTEXT_LENGTH"):
+        openai(llm_server).complete(long)
+    llm_server.answer(Reply("Tea."))
+    assert openai(llm_server).complete(long).text == "Tea."
+
+
 @both_ways
 def test_json_in_a_fence_is_read(llm_server: LLMServer, way: Way) -> None:
     llm_server.answer(Reply('```json\n{"a": "b"}\n```'))

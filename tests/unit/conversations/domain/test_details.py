@@ -33,12 +33,17 @@ def test_details_that_were_said(said: str, text: str) -> None:
         ("The user moved on 12 March 2026.", "date", "12 March 2026"), ("The user gets up at 5:45.", "time", "5:45"),
         ("The user sings on Fridays.", "weekday", "Friday"), ("The user's address is x@y.org.", "address", "x@y.org"),
         ("ユーザーは大阪に住む。", "name", "大阪"), ("ユーザーはピアノを弾く。", "loanword", "ピアノ"),
-        ("The user is Italian.", "name", "Italian"),
+        ("The user is Italian.", "name", "Italian"), ("The user walks 6 miles.", "number", "6 miles"), ("家賃は6万円だ。", "number", "6万円"),
     ],
 )  # fmt: skip
 def test_details_that_were_not_said(text: str, kind: str, shown: str) -> None:
-    offered = Offered.joined([Offered.of("I live in Otaru. 小樽です", SAID_ON), Offered.of("", SAID_ON)])
-    (missing,) = [detail for detail in stated(text) if not offered.has(detail)]
+    offered = Offered.joined(
+        [
+            Offered.of("I live in Otaru. 小樽です。 At six I walk 20 km for £5, 60000 steps", SAID_ON),
+            Offered.of("", SAID_ON),
+        ]
+    )
+    (missing,) = [detail for detail in stated(text) if not (offered.has(detail) and offered.has_unit(detail))]
     assert (missing.kind, missing.text) == (kind, shown)
 
 

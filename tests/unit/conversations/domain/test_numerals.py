@@ -28,7 +28,7 @@ def test_a_number_is_offered(text: str, value: object) -> None:
     ],
 )  # fmt: skip
 def test_stated_numbers(text: str, stated: list[int]) -> None:
-    assert [number for _shown, number in stated_numbers(folded_text(text))] == stated
+    assert [number for _shown, number, _unit in stated_numbers(folded_text(text))] == stated
 
 
 def test_counted_kanji_become_digits() -> None:

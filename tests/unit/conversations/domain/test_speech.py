@@ -113,7 +113,7 @@ def test_whom_a_sentence_is_about(sentence: str, person: str | None) -> None:
         ("The user asked about hash maps.", True), ("The user said goodbye.", True), ("The user wants to know how it works.", True),
         ("The user asked for information about tea.", True), ("The user lives in Nara.", False), ("The user wants short answers.", False),
         ("The user requested help, always in short sentences.", False), ("ユーザーは猫について質問した。", True), ("ユーザーはさようならと言った。", True),
-        ("ユーザーは猫を飼っている。", False), ("The user moved from <city> to <city>.", True), ("ユーザーは〈都市〉に住む。", True),
+        ("ユーザーは猫を飼っている。", False), ("庄司さんになって、優しくしないで。", True), ("返事は短くしてください。", False), ("猫は好きですか？", True), ("The user moved from <city> to <city>.", True), ("ユーザーは〈都市〉に住む。", True),
     ],
 )  # fmt: skip
 def test_reports_of_the_talk(text: str, reports: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memoryhub.llm.client import MAX_BAD_ATTEMPTS, complete_in_halves
+from memoryhub.llm.client import A_TIMEOUT, MAX_BAD_ATTEMPTS, complete_in_halves
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 
 IMPATIENT = MAX_BAD_ATTEMPTS - 1
@@ -37,6 +37,12 @@ def test_a_refusal_is_halved_down_to_the_item_which_is_skipped() -> None:
 
 def test_the_half_before_the_bad_item_is_answered() -> None:
     assert complete_in_halves([1, 2, 3, 4], Model(refusal(), bad=3), bad_attempts=0) == ([1, 2], [1, 2], None)
+
+
+@pytest.mark.parametrize(("timeouts", "size"), [(1, 4), (2, 2), (3, 1), (30, 1)])
+def test_each_attempt_that_ended_by_a_deadline_halves_what_is_asked(timeouts: int, size: int) -> None:
+    items = list(range(2, 10))
+    assert complete_in_halves(items, Model(refusal()), bad_attempts=timeouts * A_TIMEOUT)[0] == items[:size]
 
 
 def test_a_request_refused_for_its_form_fails_the_attempt() -> None:

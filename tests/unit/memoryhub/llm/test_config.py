@@ -22,6 +22,23 @@ def test_nothing_set_means_hashing_and_no_model() -> None:
     assert (EmbeddingConfig().provider, LLMConfig().provider) == ("hashing", "none")
 
 
+def test_background_calls_to_a_self_hosted_server_may_take_minutes() -> None:
+    vendor = LLMConfig.from_env({"OPENAI_API_KEY": "k"})
+    assert (vendor.seconds_for(Operation.EXTRACT, 60.0), vendor.extra_seconds) == (60.0, 0.0)
+    own = {"MEMORYHUB_LLM_PROVIDER": "openai", "MEMORYHUB_LLM_BASE_URL": "http://127.0.0.1:11434/v1"}
+    config = LLMConfig.from_env(own)
+    assert (config.seconds_for(Operation.EXTRACT, 60.0), config.extra_seconds) == (600.0, 540.0)
+    config = LLMConfig.from_env({**own, "MEMORYHUB_LLM_SECONDS": "90", "MEMORYHUB_LLM_SECONDS_COMPACT": "1800"})
+    assert [config.seconds_for(op, 60.0) for op in (Operation.JUDGE, Operation.COMPACT)] == [90.0, 1800.0]
+    assert config.seconds_for(Operation.CHAT, 120.0) == 120.0
+
+
+@pytest.mark.parametrize("value", ["soon", "0", "-1", "7200", "nan"])
+def test_seconds_out_of_range_name_their_variable(value: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="MEMORYHUB_LLM_SECONDS must be a number of seconds from 1 to 3600"):
+        LLMConfig.from_env({"OPENAI_API_KEY": "k", "MEMORYHUB_LLM_SECONDS": value})
+
+
 def test_blank_variables_count_as_not_set() -> None:
     environ = {"MEMORYHUB_EMBEDDING_PROVIDER": " ", "MEMORYHUB_LLM_PROVIDER": "", "ANTHROPIC_API_KEY": " "}
 

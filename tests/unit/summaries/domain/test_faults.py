@@ -72,6 +72,12 @@ def test_what_the_summary_before_says_may_be_kept() -> None:
     assert fault_of(before, call(*TALK, previous=before), most_tokens=500, written=ENGLISH) is None
 
 
+def test_a_digest_may_repeat_its_summaries() -> None:
+    summaries = tuple(SpokenMessage(n, "", "2026-03-04", text, AT) for n, text in enumerate(TALK))
+    digest = Call("", tuple(TALK), summaries)
+    assert fault_of(" ".join(TALK), digest, most_tokens=500, written=ENGLISH) is None
+
+
 def test_another_script_is_not_compared() -> None:
     english = Writing("en", "en")
     assert (
