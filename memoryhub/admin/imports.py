@@ -237,22 +237,8 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     """Show an import's preview or report, its progress, and the next actions."""
     row = _row(import_id)
     if request.method == "POST":
-        verb, format = submitted_text(request, "verb"), submitted_text(request, "format")
         try:
-            if "row_id" in request.POST:
-                return _undo_conversation(request, row)
-            if verb in (PAUSE, RESUME):
-                for reader in READERS:
-                    move = reader.pause if verb == PAUSE else reader.resume
-                    move(row=row, by=principal(request), now=clock())
-                return HttpResponseRedirect(request.path)
-            enqueue_import_step(
-                row=row,
-                verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
-                format=format if "format" in request.POST and format in dict(FORMAT_NAMES) else None,
-                by=principal(request),
-                now=clock(),
-            )
+            _act(request, row)
         except DomainError as error:
             messages.error(request, str(error))
         return HttpResponseRedirect(request.path)
@@ -271,8 +257,8 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         ] if report else [],
         readings=[found for reader in READERS if (found := reader.reading(row))] if state == "imported" else [],
         conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
-        cost=extraction_cost(row, now=clock()), format=FORMATS.get(row.format), format_key=row.format,
-        formats=FORMAT_NAMES,
+        cost=extraction_cost(row, now=clock()) if state != "undone" else None,
+        format=FORMATS.get(row.format), format_key=row.format, formats=FORMAT_NAMES,
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
@@ -281,16 +267,28 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     )  # fmt: skip
 
 
-def _undo_conversation(request: HttpRequest, row: Import) -> HttpResponse:
+def _act(request: HttpRequest, row: Import) -> None:
+    """Do what a form of the page orders. Raises DomainError."""
+    by, verb, format = principal(request), submitted_text(request, "verb"), submitted_text(request, "format")
+    if "row_id" in request.POST:
+        _undo_conversation(request, row)
+    elif verb in (PAUSE, RESUME):
+        for reader in READERS:
+            (reader.pause if verb == PAUSE else reader.resume)(row=row, by=by, now=clock())
+    else:
+        verb = verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW
+        chosen = format if "format" in request.POST and format in dict(FORMAT_NAMES) else None
+        enqueue_import_step(row=row, verb=verb, format=chosen, by=by, now=clock())
+
+
+def _undo_conversation(request: HttpRequest, row: Import) -> None:
     row_id = as_uuid(submitted_text(request, "row_id"))
     if row_id is None or state_of(row) != "imported":
         raise Http404
-    kept = undo_conversation(row=row, row_id=row_id, by=principal(request), reason=UNDO_REASON, now=clock())
-    if kept:
+    if undo_conversation(row=row, row_id=row_id, by=principal(request), reason=UNDO_REASON, now=clock()):
         messages.error(request, gettext("The conversation was changed since the import, and is kept."))
     else:
         messages.success(request, gettext("The conversation was removed, with the memories from it alone."))
-    return HttpResponseRedirect(request.path)
 
 
 def _row(import_id: UUID) -> Import:

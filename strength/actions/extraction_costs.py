@@ -9,19 +9,20 @@ from django.db.models import Avg
 from memoryhub.importexport.foreign.imports import Cost
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.prompts import prompt
-from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.caps import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.domain.extraction import MAX_ITEMS, enabled_strategies
+from strength.domain.extraction import enabled_strategies
 from strength.domain.policy import ExtractionPolicy
 
 MEASURED: Final = timedelta(days=30)
 OUTPUT_TOKENS: Final = 300
 """Of a call, where the agent has made none lately."""
+
+INSTRUCTION_TOKENS: Final = 1_000
+"""Of a call, at most: the prompt `extract` with its rules."""
 
 EARLIER_SHARE: Final = 4
 """Preceding messages take up to this part of a call's size (policy `extraction_max_tokens`)."""
@@ -43,8 +44,7 @@ def extraction_cost(*, actor: Actor, sessions: int, tokens: int, now: datetime) 
     calls = sessions + tokens // size
     entries = LedgerEntry.objects.filter(agent_id=actor.agent_id, created_at__gt=now - MEASURED, outcome=OK)
     measured = entries.filter(operation=Operation.EXTRACT, model=model).aggregate(size=Avg("output_tokens"))["size"]
-    instructions = count_raw(prompt("extract", actor.agent.language, topics="", most=MAX_ITEMS))
-    input_tokens = tokens + calls * instructions + (calls - sessions) * size // EARLIER_SHARE
+    input_tokens = tokens + calls * INSTRUCTION_TOKENS + (calls - sessions) * size // EARLIER_SHARE
     output_tokens = calls * round(measured or OUTPUT_TOKENS)
     dollars = settings.PRICES.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
     return Cost(model, calls, input_tokens, output_tokens, dollars)

@@ -14,7 +14,7 @@ from conversations.domain.prompt import _attributed
 from memoryhub.admin import diff, policy_form
 from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream
-from memoryhub.importexport.foreign.formats import coding_agents, gemini, markdown, openwebui
+from memoryhub.importexport.foreign.formats import activity_html, coding_agents, gemini, markdown, openwebui
 from memoryhub.llm import tokens
 from memoryhub.llm.documents import parse_document, without_thoughts
 from memoryhub.llm.errors import BadAnswer
@@ -61,6 +61,8 @@ def _parsed(text: str) -> object:
 READERS: dict[str, Callable[[str], object]] = {
     "folded answers": openwebui.without_details,
     "HTML": gemini.html_text,
+    "dates of a log": activity_html.parse_date,
+    "log": lambda text: list(activity_html.activities(BytesIO(activity_html.CELL + text.encode()))),
     "analyse": analyse,
     "fold": fold,
     "message query": lambda text: QueryText.of_message(text, [("user", text)]),

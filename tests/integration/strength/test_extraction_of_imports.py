@@ -18,8 +18,11 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport.foreign.imports import Reading, extraction_cost
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.jobs.models import Job
+from memoryhub.llm.prompts import FOLDER
+from memoryhub.llm.tokens import count_raw
 from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor
+from strength.actions.extraction_costs import INSTRUCTION_TOKENS
 from strength.actions.import_reading import reading
 from strength.models import Memory
 from tests.factories.planting import API, made
@@ -72,6 +75,11 @@ def test_an_import_says_what_extraction_takes(
     assert f"At most 3 calls of {cost.model}" in page
     settings.PRICES = PriceList.from_json("{}")
     assert "The price of the model is not known." in boss.get(reverse("import_page", args=[row.pk])).content.decode()
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_instructions_of_a_call_are_not_longer_than_estimated(language: str) -> None:
+    assert count_raw(Path(FOLDER, language, "extract.txt").read_text(encoding="utf-8")) < INSTRUCTION_TOKENS
 
 
 def test_without_a_model_nothing_is_read(db: None, tmp_path: Path) -> None:

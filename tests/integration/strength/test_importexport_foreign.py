@@ -117,6 +117,24 @@ def reordered(path: Path) -> None:
             archive.writestr(name, content if value is None else json.dumps(value))
 
 
+def test_gemini_is_imported_from_html(db: None, tmp_path: Path) -> None:
+    cell = (
+        '<div class="outer-cell"><p class="mdl-typography--title">{}<br></p><div class="content-cell mdl-typography--body-1">'
+        "Prompted&nbsp;{}<br>Feb {}, 2026, 9:00:00 AM UTC<br><p>Green.</p></div></div>"
+    )
+    log = "".join(
+        cell.format(*each) for each in (("Gemini Apps", "Tea?", 2), ("Search", "tea", 2), ("Gemini Apps", "Hi", 1))
+    )
+    with zipfile.ZipFile(tmp_path / "takeout.zip", "w") as archive:
+        archive.writestr("Takeout/Mi actividad/Gemini/MiActividad.html", f"<html>{log}</html>")
+        archive.writestr("Takeout/YouTube/history.json", '[{"a": 1}]')
+        archive.writestr("Takeout/archive_browser.html", "<html>")
+    told = run("import", tmp_path / "takeout.zip", *WHOSE)
+    assert "sessions: 2 new, 0 here already, 0 refused" in told and "messages: 4 new" in told
+    assert "1 × activities of other products." in told and "2 × files that this format does not use." in told
+    assert "Imported: 0 new" in run("import", tmp_path / "takeout.zip", *WHOSE)
+
+
 def test_chats_of_several_users_go_to_each_of_them(db: None, tmp_path: Path) -> None:
     path = write_export("openwebui", tmp_path, count=2)
     chats = json.loads(path.read_text())

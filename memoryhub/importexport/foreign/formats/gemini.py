@@ -1,4 +1,4 @@
-"""Gemini's activity from Google Takeout: `My Activity/Gemini Apps/MyActivity.json`. Pure.
+"""Gemini's activity from Google Takeout: `My Activity/Gemini Apps/MyActivity.json`, or the same as HTML. Pure.
 
 It is a log of questions with their answers, the newest first, and mostly without conversations: those of a day (UTC)
 become a session, whose id does not change when later exports have more. Takeout calls the file by the language of the
@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from memoryhub.importexport.foreign.archives import Archive, elements_of, first_values, json_files
+from memoryhub.importexport.foreign.formats import activity_html
 from memoryhub.importexport.foreign.records import (
     FILES,
     MESSAGES,
@@ -57,8 +58,29 @@ SIGN: Final = "activities of Gemini or Bard"
 
 
 def recognises(archive: Archive) -> bool:
-    values = list(first_values(archive, json_files(archive)))
-    return any(_is_activity(value) and _is_gemini(value) for value in values)
+    values = first_values(archive, [name for name in json_files(archive) if not _is_html(name)])
+    return any(_is_activity(value) and _is_gemini(value) for value in values) or bool(_html_files(archive))
+
+
+def _is_html(name: str) -> bool:
+    return name.lower().endswith(".html")
+
+
+def _html_files(archive: Archive) -> list[str]:
+    return [name for name in archive.ending(".html") if _is_log(archive, name)]
+
+
+def _is_log(archive: Archive, name: str) -> bool:
+    with archive.open(name, counts=False) as file:
+        return activity_html.is_activity(file)
+
+
+def _logs(archive: Archive) -> list[str]:
+    """Return the files of activities; a Takeout has those of other products, too."""
+    named = [name for name in json_files(archive) if not _is_html(name)]
+    if len(archive.names) > 1:
+        named = [name for name in named if any(map(_is_activity, first_values(archive, [name])))]
+    return named + _html_files(archive)
 
 
 def _is_activity(value: Any) -> bool:
@@ -72,10 +94,10 @@ def _is_gemini(value: Mapping[str, Any]) -> bool:
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    for name in json_files(archive):
+    for name in _logs(archive):
         waiting: list[Exchange] = []
         with archive.open(name) as file:
-            for element in elements_of(name, file):
+            for element in activity_html.activities(file) if _is_html(name) else elements_of(name, file):
                 record: Record | None = None
                 try:
                     if element.problem:
@@ -102,7 +124,7 @@ def read_activity(value: Any) -> Exchange:
         raise LeftOut(OTHER_PRODUCTS)
     time = parse_time(value["time"])
     if time is None:
-        raise UnreadableElement("it has no time.")
+        raise UnreadableElement("it has no time, or in a language that is not known; choose JSON in Google Takeout.")
     question, answer, files = _parts(value)
     if not question.strip():
         raise LeftOut(NO_QUESTION)
