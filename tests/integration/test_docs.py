@@ -99,7 +99,7 @@ def _check_context(context: dict[str, Any], receipt: dict[str, Any], memory: dic
     assert context["metadata"]["working_memory_count"] == 3
     assert context["metadata"]["token_limit"] == 80_000
     remembered = context["messages"][0]["content"][0]["text"]
-    assert "## The user's wishes\n1. 抹茶アイスが好き (since " in remembered
+    assert "## ユーザーの希望\n1. 抹茶アイスが好き (" in remembered
     assert context["messages"][-1]["content"][-1]["text"].endswith("京都でアイスを食べたい")
     (item,) = [each for each in receipt["items"] if each["source_id"] == memory["id"]]
     assert (item["layer"], item["included"], item["reason"]) == ("semantic", True, "included")
