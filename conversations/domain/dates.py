@@ -36,7 +36,7 @@ _JAPANESE_DATE: Final = re.compile(
     r"の?(?:(?<!\d)(?P<month>\d{1,2})月(?!間))?(?:(?<!\d)(?P<day>\d{1,2})(?<!週\d)(?<![週月年]に\d)日(?!間|後|前|目))?"
 )
 YEAR: Final = re.compile(r"(?<![\d.:])(?:19|20)\d\d(?![\d:]|\.\d)")
-_SHORT_YEAR: Final = re.compile(r"['’](\d\d)\b")
+_SHORT_YEAR: Final = re.compile(r"['’](\d\d)\b|(?<!\d)(\d\d)年(?=生|卒|入|に生)")
 TIME: Final = re.compile(
     r"(?<![\d:])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?!\d)|(?<!\d)(?P<h2>1[0-2]|0?[1-9]) ?[ap]\.?m\b"
     r"|(?<!\d)(?P<h3>\d{1,2})時(?!間)(?:(?P<half>半)|(?P<m3>\d{1,2})分)?"
@@ -151,7 +151,7 @@ def _spans(folded: str) -> Iterator[tuple[int, str]]:
 
 def years_apart(folded: str, numbers: Iterable[Decimal], said_on: date) -> set[int]:
     """Return the years that follow from words such as "last year", an age, or a number of years."""
-    years = {century + int(match[1]) for match in _SHORT_YEAR.finditer(folded) for century in (1900, 2000)}
+    years = {century + int(match[1] or match[2]) for match in _SHORT_YEAR.finditer(folded) for century in (1900, 2000)}
     years |= {said_on.year + apart for apart in _apart(folded, _YEARS_APART)}
     ages = {int(number) for number in numbers if 1 <= number <= MAX_AGE and number == int(number)}
     return years | {said_on.year - age - slip for age in ages for slip in (0, 1)}
@@ -200,7 +200,7 @@ class Calendar:
         months = {(said_on.month - 1 + apart) % 12 + 1 for apart in _apart(folded, _MONTHS_APART)}
         pairs, years = set[tuple[int, int]](), set[int]()
         found = list(dates(folded))
-        named_months = {month for _year, month, _day, _shown in found if month} | {said_on.month}
+        named_months = {month for _year, month, _day, _shown in found if month} | {said_on.month, *months}
         for year, month, day, _shown in found:
             near = [year] if year else [said_on.year - 1, said_on.year, said_on.year + 1]
             years |= set(near)

@@ -69,6 +69,7 @@ _NEGATIVE: Final = re.compile(
 )
 _USER_IS_SUBJECT: Final = re.compile(r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"[,;、—]|\b(?:but|and|though|because|so)\b|けど|けれど|から|ので")
+_ADVERB: Final = re.compile("本当は|実際は|実は|もう|まだ|今は")
 _PREDICATE: Final = re.compile(f"([{HAN}{KATAKANA}a-z])[{HIRAGANA}]{{0,6}}$")
 """Last letter of the Japanese word that a negation ends."""
 
@@ -312,7 +313,9 @@ def _is_denied(claim: Claim, sentences: Iterable[str]) -> bool:
         return False
     clauses = (part.casefold() for sentence in sentences for part in _CLAUSE.split(sentence))
     negated = ((part, match) for part in clauses if (match := _NEGATED.search(part)))
-    parts = (part[match.end() :] if match[0].isascii() else part[: match.start()] for part, match in negated)
+    parts = (
+        part[match.end() :] if match[0].isascii() else _ADVERB.sub("", part[: match.start()]) for part, match in negated
+    )
     return any(_is_said(part, claim) for part in parts)
 
 

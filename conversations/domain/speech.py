@@ -53,7 +53,8 @@ class Sentence:
 
 _HYPOTHESIS: Final = re.compile(
     r"\bif (?:i|we)\b(?! (?:ask|say|write|send|paste|tell|type|forget|remember|recall)\b)|\bif only\b|\bi wish\b"
-    r"|\bsuppos(?:e|ing)\b|\bimagine\b|\bwhat if\b|\blet'?s (?:say|assume|imagine)\b|\bhypothetical|\bin theory\b"
+    r"|\bassum(?:e|ing)\b|\bas (?:if|though)\b|\b(?:i|we) dream(?:t|ed)\b|\bsuppos(?:e|ing)\b|\bimagine\b|\bwhat if\b"
+    r"|\blet'?s (?:say|assume|imagine)\b|\bhypothetical|\bin theory\b"
     r"|\bsay (?:i|we) (?:had|was|were|got|did|won)\b|\bfor (?:example|instance)\b|\be\.g\.|\bsome ?day\b|\bmaybe (?:i"
     r"|we)\b|\bperhaps (?:i|we)\b|\b(?:i|we) might\b"
     r"|\bnot decided\b|\b(?:thinking|thought) (?:of|about)\b|\bconsidering\b|\bwonder(?:ing)? (?:if|whether)\b"
@@ -62,7 +63,7 @@ _HYPOTHESIS: Final = re.compile(
     r"|もしも?|仮に|例えば|たとえば|としたら|とすれば|だとすると|たらなあ|たらいいの[にな]|ばいいのに|かもしれ"
     r"|かも(?=[、。ねなし]|$)|まだ決め[てま]"
     r"|かな[あぁ]?$"
-    r"|想像し|いつか|いつの日か|夢の話|空想|たら[ねな][あぁ]?[。！!]?$"
+    r"|想像し|いつか|いつの日か|夢の話|空想|夢を見|夢で|のにな[あぁ]?[。！!]?$|たら[ねな][あぁ]?[。！!]?$"
 )
 _HEDGED: Final = re.compile(
     r"\b(?:might|may|maybe|perhaps|possibly|consider\w*|think\w*|wonder\w*|wants?|wish\w*|hop(?:e|es|ing)|plans?"
@@ -71,14 +72,17 @@ _HEDGED: Final = re.compile(
     r"|可能性|仮"
 )
 _JOKE: Final = re.compile(
-    r"\b(?:joking|kidding)\b|\bjk\b|\bas a joke\b|\bapril fool|(?:^|\s)/s\b"
+    r"\b(?:joking|kidding)\b|\bpulling your leg\b|\bhaha no\b|\bjust messing\b|\bnot serious\b|\bjk\b|\bas a joke\b"
+    r"|\bapril fool|(?:^|\s)/s\b"
     "|冗談|なんちゃって|うそうそ|嘘(?:です|だよ|だけど)|うそ(?:です|だよ)|ジョーク"
 )
 _FICTION_WORDS: Final = (
-    r"\b(?:novel|novella|short story|story|stories|fairy tale|fiction\w*|fan ?fic\w*|protagonist|main character"
+    r"\b(?:novels?|novella|thrillers?|narrator|main figure|tale|sitcom|short story|story|stories|fairy tale"
+    r"|fiction\w*|fan ?fic\w*|protagonist|main character"
     r"|characters?|hero(?:ine)?|villain|screenplay|script|chapter|scene|plot|poem|lyrics|campaign|musical"
     r"|movie|film|comic|manga|limerick|haiku|sonnet|ballad|radio play|theatre play)\b"
-    "|小説|物語|主人公|登場人物|脚本|台本|キャラ|悪役|寝かしつけに話す|短編|長編|童話|昔話|歌詞|漫画|ストーリー"
+    "|小説|物語|主人公|登場人物|脚本|台本|キャラ|悪役|語り手|探偵の|寝かしつけに話す|短編|長編|童話|昔話|歌詞|漫画"
+    "|ストーリー"
     "|ヒロイン|シナリオ"
     "|フィクション|二次創作|川柳|俳句|短歌|ラジオドラマ|第[一二三1-9]章"
 )
@@ -89,13 +93,16 @@ _ROLE_PLAY: Final = re.compile(
     r"|play(?:ing)? the (?:role|part)|in (?:this|our) (?:game|scene))\b|\bin character\b|\bd ?& ?d\b|\bttrpg\b"
     r"|\b(?:be|play) (?:my|an?|the) [\w-]{3,20}(?=[,.;]| and i\b| who\b| for me)|\bi'?d? ?(?:would )?(?:like"
     r"|want) to rehearse\b"
-    r"|\b(?:dungeon|game) master\b"
+    r"|\b(?:dungeon|game) master\b|\bsimulate\b|\bi(?:'m| am) (?:an? |the |your )(?:angry |new )?(?:patient|customer"
+    r"|guest|caller)\b"
     r"|\byou(?:'re| are) (?:the|an?|my) (?!best|great|good|star|genius|life|legend|only|gem|big|lot|bit)\w{3,20}\b"
     r"(?=[,.;]| and i| who|$)"
     "|ロールプレイ|なりきって|さんになって、|(?:先生|店員|上司|面接官|客|役)になって|役を(?:や|演|し)|の役で"
     "|演じ(?:ます|て|る)|ごっこ|芝居|設定で(?:話|会話|お願い|いき"
     "|やり)|になったつもり"
-    "|trpg|ゲームマスター|あなた[がは][^。、]{1,15}(?:役|マスター|店主|面接官)|として振る舞|のふりを"
+    "|trpg|ゲームマスター|あなた[がは][^。、]{1,15}(?:役|マスター|店主|面接官)"
+    "|あなた[がは][^。、]{1,12}(?:者|員|師|官|長|主|先生|客|王)(?:です|だ|で)|この(?:ゲーム|遊び)で|として振る舞"
+    "|のふりを"
 )
 _REHEARSAL: Final = re.compile(r"\brehears|\bpracti[sc]|練習|稽古")
 _BACK: Final = re.compile(
@@ -157,17 +164,26 @@ _OWN_IN_QUESTION: Final = re.compile(
     r"|just|got|moved|bought))\b|私の|わたしの|僕の|俺の|うちの|我が家|弊社|当社|自宅|ので|んですが|のですが"
     r"|[だでま]すが|けど"
 )
+_ASKED_OF_ASSISTANT: Final = re.compile(
+    r"^(?:\w{1,10},? )?(?:could|can|would|will) you (?:please |always )?\w{2,15} (?:me|my|us)\b"
+)
+"""A polite request, which states a wish."""
+
 _ASKED_OF_SELF: Final = re.compile(r"^(?:\w{1,10},? )?(?:should|could|would|can|do|am|shall|must|will) (?:i|we)\b")
-_RELATION: Final = (
+_KIN: Final = (
     "brother|sister|mother|father|mum|mom|dad|son|daughter|wife|husband|partner|girlfriend|boyfriend|uncle|aunt|cousin"
-    "|grandm\\w+|grandf\\w+|niece|nephew|boss|manager|colleague|co-?worker|teammate|friend|neighbou?r|roommate|flatmate"
-    "|teacher|doctor|landlord|landlady|client|customer|ceo|cto|student|boy|girl|man|woman|king|queen|knight|hero"
-    "|heroine"
-    "|protagonist|character|ex|lodger|tenant|midwife|grandson|granddaughter|team lead|professor|supervisor|guest"
-    "|parents|kids|children|in-laws"
+    "|grandm\\w+|grandf\\w+|grandson|granddaughter|niece|nephew|boss|manager|colleague|co-?worker|teammate|friend"
+    "|neighbou?r|roommate|flatmate|landlord|landlady|lodger|tenant|parents|kids|children|in-laws"
+)
+_RELATION: Final = (
+    f"{_KIN}|teacher|doctor|client|customer|ceo|cto|student|boy|girl|man|woman|king|queen|knight|hero|heroine"
+    f"|protagonist"
+    "|character|ex|midwife|team lead|professor|supervisor|intern|trainee|apprentice|nanny|lawyer|therapist|dentist"
+    "|coach"
+    "|guest"
 )
 _RELATED: Final = re.compile(
-    rf"\b(?:{_RELATION})\b|[姉妹兄弟母父妻夫娘]|息子|祖[父母]|叔[父母]|友[人達]|友だち|同僚|上司|部長|課長|社長|店長"
+    rf"\b(?:{_KIN})\b|[姉妹兄弟母父妻夫娘]|息子|祖[父母]|叔[父母]|友[人達]|友だち|同僚|上司|部長|課長|社長|店長"
     rf"|先輩|後輩|旦那|奥さん"
 )
 _THIRD: Final = re.compile(
@@ -181,13 +197,20 @@ _THIRD: Final = re.compile(
 )
 _THIRD_JAPANESE: Final = re.compile(
     "^(?:でも|そして|あと|昨日|今日|この前|ちなみに|実は)?、?(?:私の|うちの|僕の|俺の|わたしの)?"
-    "(?P<head>彼女?|嫁|婿|姉|妹|兄|弟|母|父|元?妻|元?夫|娘|息子|祖父|祖母|叔[父母]|友[人達]|友だち|同僚|上司|部長"
+    "(?P<head>彼女?|嫁|婿|義理の[姉妹兄弟父母]|義[父母]|孫|姪|甥|いとこ|元?彼氏?|インターンの[子人]"
+    "|[^、。]{2,12}の[子人方](?=[、はがも])|姉|妹|兄|弟|母|父|元?妻|元?夫|娘|息子|祖父|祖母|叔[父母]|友[人達]|友だち"
+    "|同僚|上司|部長"
     "|課長|社長|店長"
     "|先輩|後輩|隣の人"
-    f"|主人公|先生|大家|お客さん|旦那|奥さん|両親|[{HAN}{KATAKANA}{HIRAGANA}]{{1,6}}(?:さん|くん|君|ちゃん|氏|先生|様))"
-    "(?:の.{1,6})?(?:は|が|も|って|によると|いわく|曰く)"
+    f"|主人公|先生|大家|お客さん|旦那|奥さん|両親|(?:[{HAN}{KATAKANA}]{{1,6}}|[{HIRAGANA}]{{2,4}})(?:さん|くん|君"
+    f"|ちゃん|氏|先生|様))"
+    "(?:の.{1,6})?(?:、|は|が|も|って|によると|いわく|曰く)"
 )
 _THEM: Final = re.compile(r"\b(?:he|she|they|him|her|his|them|their)\b|彼女?[はがのをに]")
+_REPORTED: Final = re.compile(
+    r"\b(?:told (?:me|us)|tells me|said|says|wrote|texted|thinks|claims|posted)(?: that)? (?:he|she|they)\b"
+    "|^[^、。]{1,12}[がはも].{1,40}(?:って言|と言って|らしい|だそう)"
+)
 _STORY_WORD: Final = re.compile(f"[A-Z][a-z]{{2,20}}|[{HAN}{KATAKANA}]{{2,12}}")
 _NOT_A_NAME: Final = frozenset(
     [
@@ -338,6 +361,8 @@ def agrees(text: str, before: str) -> bool:
 
 def spoken_about(sentence: str) -> str | None:
     """Return whom a sentence is about, if its subject is another person than the speaker; "" for a pronoun."""
+    if _REPORTED.search(sentence.casefold()):
+        return ""
     if match := _THIRD_JAPANESE.match(sentence):
         head = match["head"]
         return None if _FIRST.search(sentence[match.end() :].casefold()) else "" if head in ("彼", "彼女") else head
@@ -471,6 +496,8 @@ def _kind(sentence: str) -> Speech:
     lower = sentence.casefold()
     if _HYPOTHESIS.search(lower):
         return Speech.HYPOTHESIS
+    if _ASKED_OF_ASSISTANT.search(lower):
+        return Speech.OWN
     if is_question(sentence) and (_ASKED_OF_SELF.match(lower) or not _OWN_IN_QUESTION.search(lower)):
         return Speech.QUESTION
     if _FICTION.search(lower):

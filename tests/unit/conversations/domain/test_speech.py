@@ -100,7 +100,7 @@ def test_what_goes_on_about_the_persons_of_a_story_is_of_it() -> None:
     [
         ("My brother works as a nurse.", "brother"), ("He lives in Nara.", ""), ("Tom said it.", "tom"), ("This works well.", None),
         ("My boss gave me a raise.", None), ("I live in Nara.", None), ("姉は看護師です。", "姉"), ("彼は医者だ。", ""), ("兄が私にくれた。", None),
-        ("Today is fine.", None),
+        ("Today is fine.", None), ("Tom told me he is ill.", ""), ("トムが来ないって言ってた。", ""), ("新しい店の子、ハープを弾く。", "新しい店の子"),
     ],
 )  # fmt: skip
 def test_whom_a_sentence_is_about(sentence: str, person: str | None) -> None:
