@@ -5,13 +5,14 @@ from typing import Any, Final
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.grounding import DENIED, LANGUAGE, UNSUPPORTED
+from conversations.domain.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED
 from conversations.domain.speech import Speech
 
 NOT_SAID: Final = _("No message says “{detail}”.")
 DOUBT_LABELS: Final = {
     UNSUPPORTED: _("No message of the user contains this."),
     DENIED: _("The user's message denies it."),
+    COPIED: _("It is a piece of a message and does not name the person."),
     LANGUAGE: _("It is not in the language of the messages."),
     Speech.QUESTION: _("The user asked about it, and did not state it."),
     Speech.HYPOTHESIS: _("The user supposed it, and did not state it."),

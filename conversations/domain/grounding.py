@@ -14,6 +14,7 @@ from typing import Final
 
 from conversations.domain.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
 from conversations.domain.languages import are_other_languages
+from conversations.domain.names import squashed
 from conversations.domain.speech import (
     Sentence,
     Speech,
@@ -85,6 +86,15 @@ class Doubt:
 UNSUPPORTED: Final = "unsupported"
 DENIED: Final = "denied"
 LANGUAGE: Final = "language"
+COPIED: Final = "copied"
+"""A piece of a message, which does not name the person and is not understood without the conversation."""
+
+_NAMES_USER: Final = re.compile(r"\b(?:user|they|their)\b|ユーザ", re.IGNORECASE)
+_LIKING: Final = re.compile(r"\b(?:likes?|loves?|enjoys?|fond of|favou?rite)\b|好き")
+_SAID_LIKING: Final = re.compile(
+    r"\b(?:lik\w{1,4}|lov\w{1,4}|enjoy\w{0,4}|fan of|fond|favou?rite|prefer\w{0,4}|adore|into|best|mad about"
+    r"|crazy about|happy|rather|hate|stand)\b|好|推し|ハマ|派|楽し|気に入|嬉し"
+)
 
 
 @dataclass(frozen=True)
@@ -249,6 +259,8 @@ class Evidence:
 
     def _doubt(self, claim: Claim, places: tuple[int, ...], best: float, lead: float) -> Doubt | None:
         said = "\n".join(self.messages[place].text for place in places)
+        if self._is_copied(claim):
+            return Doubt(COPIED)
         if are_other_languages(claim.text, self.language or said, is_tag=bool(self.language)):
             return Doubt(LANGUAGE)
         words = [each for each in claim.details if each.kind == LOANWORD]
@@ -257,11 +269,24 @@ class Evidence:
             return missing
         if is_unspaced(claim.text) != is_unspaced(said):  # in another script no words are shared
             return None
-        if best < MIN_SUPPORT:
+        if best < MIN_SUPPORT or self._is_new_liking(claim, places):
             return Doubt(UNSUPPORTED)
         if max(self._support(claim, place) for place in places) < KEPT_SHARE * best:
             return Doubt(Speech.OTHER_PERSON)
         return Doubt(Speech.ASSISTANT) if lead >= ASSISTANT_LEAD else self._doubt_speech(claim, places)
+
+    def _is_new_liking(self, claim: Claim, places: Sequence[int]) -> bool:
+        """Return whether a statement is about a liking, and its messages are not."""
+        if not _LIKING.search(claim.text.casefold()) or is_of_fiction(claim.text):
+            return False
+        texts = (each.text.casefold() for place in places for each in self.sentences[place])
+        return not any(_SAID_LIKING.search(text) for text in texts)
+
+    def _is_copied(self, claim: Claim) -> bool:
+        """Return whether a statement is a piece of a user's message and names neither the user nor a participant."""
+        if _NAMES_USER.search(claim.text) or self._named(claim):
+            return False
+        return squashed(claim.text) in self.offered_by_users.squashed
 
     def _doubt_speech(self, claim: Claim, places: Sequence[int]) -> Doubt | None:
         """Return the kind of the sentences that support a statement, if they are not the user's own statements."""

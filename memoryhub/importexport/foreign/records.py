@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
+from django.utils.translation import gettext_noop
+
 from memoryhub.look_alikes import is_blank
 from memoryhub.validators import storable_text, text_problem
 
@@ -38,19 +40,21 @@ class LeftOut(Exception):
     """An element that is not imported by design; the message is one of the reasons below."""
 
 
-TOOLS: Final = "calls of tools, and their results."
-THOUGHTS: Final = "thoughts of the model."
-HIDDEN: Final = "instructions and other texts that the program hides from the conversation."
-FILES: Final = "files, images and sound of messages."
-NO_TEXT: Final = "messages without a text."
-NO_OBJECTS: Final = "messages that are no objects."
-FAILED: Final = "answers that failed with an error."
-BRANCHES: Final = "messages on other branches: before an edit, or before an answer was regenerated."
-UNREADABLE_TIMES: Final = "times that are none; the time before is taken."
-BROKEN_LINKS: Final = "links to messages that are missing or go round in a circle; these are joined by their times."
-NO_MESSAGES: Final = "conversations without a message."
-OTHER_PARTS: Final = "other parts of the file, such as settings, projects and relations."
-UNUSED_FILES: Final = "files that this format does not use."
+TOOLS: Final = gettext_noop("calls of tools, and their results.")
+THOUGHTS: Final = gettext_noop("thoughts of the model.")
+HIDDEN: Final = gettext_noop("instructions and other texts that the program hides from the conversation.")
+FILES: Final = gettext_noop("files, images and sound of messages.")
+NO_TEXT: Final = gettext_noop("messages without a text.")
+NO_OBJECTS: Final = gettext_noop("messages that are no objects.")
+FAILED: Final = gettext_noop("answers that failed with an error.")
+BRANCHES: Final = gettext_noop("messages on other branches: before an edit, or before an answer was regenerated.")
+UNREADABLE_TIMES: Final = gettext_noop("times that are none; the time before is taken.")
+BROKEN_LINKS: Final = gettext_noop(
+    "links to messages that are missing or go round in a circle; these are joined by their times."
+)
+NO_MESSAGES: Final = gettext_noop("conversations without a message.")
+OTHER_PARTS: Final = gettext_noop("other parts of the file, such as settings, projects and relations.")
+UNUSED_FILES: Final = gettext_noop("files that this format does not use.")
 
 CUSTOM_INSTRUCTIONS: Final = "custom instructions"
 SAVED_MEMORY: Final = "saved memory"

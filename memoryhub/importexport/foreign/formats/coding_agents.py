@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from django.utils.translation import gettext_noop
+
 from memoryhub.importexport.foreign.archives import Archive, first_values
 from memoryhub.importexport.foreign.json_stream import lines
 from memoryhub.importexport.foreign.records import (
@@ -47,7 +49,7 @@ TITLE_LENGTH: Final = 80
 
 _NOISE_START, _NOISE_END = "<system-reminder>", "</system-reminder>"
 _COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notification")
-SUB_AGENTS: Final = "messages of sub-agents."
+SUB_AGENTS: Final = gettext_noop("messages of sub-agents.")
 _TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 
 SIGN: Final = "transcripts with a `sessionId`, or files such as CLAUDE.md"

@@ -14,6 +14,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from django.utils.translation import gettext_noop
+
 from memoryhub.importexport.foreign.archives import Archive, elements_of, first_values, json_files
 from memoryhub.importexport.foreign.formats import activity_html
 from memoryhub.importexport.foreign.records import (
@@ -34,8 +36,8 @@ from memoryhub.importexport.foreign.records import (
     session_records,
 )
 
-OTHER_PRODUCTS: Final = "activities of other products."
-NO_QUESTION: Final = "activities that are no question, such as feedback and sharing."
+OTHER_PRODUCTS: Final = gettext_noop("activities of other products.")
+NO_QUESTION: Final = gettext_noop("activities that are no question, such as feedback and sharing.")
 
 _PRODUCTS: Final = ("gemini", "bard")
 _QUESTION: Final = re.compile(

@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
+from django.utils.translation import gettext_noop
+
 from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
 from memoryhub.importexport.foreign.records import (
     HIDDEN,
@@ -48,8 +50,8 @@ from memoryhub.importexport.foreign.records import (
 from memoryhub.importexport.native.jsonl import MAX_LINE_BYTES
 
 ORIGIN: Final = {"origin": SAVED_MEMORY}
-BLOCKS_OF_NO_AGENT: Final = "memory blocks of no agent in the file."
-SETTINGS: Final = "tools, servers and files of agents."
+BLOCKS_OF_NO_AGENT: Final = gettext_noop("memory blocks of no agent in the file.")
+SETTINGS: Final = gettext_noop("tools, servers and files of agents.")
 MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
 

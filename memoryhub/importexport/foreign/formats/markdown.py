@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 import yaml
+from django.utils.translation import gettext_noop
 
 from memoryhub.importexport.foreign.archives import Archive
 from memoryhub.importexport.foreign.records import (
@@ -38,7 +39,7 @@ from memoryhub.tenancy.namespaces import KINDS
 MANIFEST: Final = ".memoryhub.json"
 NOTE_TYPE: Final = "memoryhub-memories"
 MAX_FILE_BYTES: Final = 64 * 2**20
-EMPTY_NOTES: Final = "empty notes."
+EMPTY_NOTES: Final = gettext_noop("empty notes.")
 
 _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
 # Not a check box, a wiki link or a link with an address.

@@ -15,6 +15,8 @@ from itertools import groupby, islice
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final
 
+from django.utils.translation import gettext_noop
+
 from memoryhub.importexport.foreign.archives import Archive, elements_of, json_files
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES
 from memoryhub.importexport.foreign.records import (
@@ -64,7 +66,7 @@ COMMON_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """What a column may mean, and the names by which it is recognised."""
 
 MEANINGS: Final = f"Meanings: {', '.join(COMMON_NAMES)}."
-UNUSED_COLUMNS: Final = "columns that are not used."
+UNUSED_COLUMNS: Final = gettext_noop("columns that are not used.")
 USERS: Final = ("user", "human", "me", "you", "prompt")
 OTHERS: Final = {"system": HIDDEN, "developer": HIDDEN, "tool": TOOLS, "function": TOOLS}
 ENDINGS: Final = (".csv", ".tsv")

@@ -7,7 +7,7 @@ import pytest
 
 from bench.extraction import HALVES, LANGUAGES, measure, stories
 from conversations.domain.details import stated
-from conversations.domain.grounding import DENIED, LANGUAGE, UNSUPPORTED, Claim, Doubt, Evidence, Verdict
+from conversations.domain.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED, Claim, Doubt, Evidence, Verdict
 from conversations.domain.speech import Speech, Spoken
 from memoryhub.llm.prompts import FOLDER
 
@@ -40,6 +40,10 @@ def talk(*said: str, language: str = "") -> Evidence:
         (["He works as a nurse."], "The user works as a nurse.", 0, Speech.OTHER_PERSON),
         (["Tom works as a nurse."], "The user knows that Tom works as a nurse.", 0, None),
         (["My brother works as a nurse."], "The user's brother works as a nurse.", 0, None),
+        (["I walk my dog at six."], "walk my dog", 0, COPIED), (["Ann: I walk my dog.", "Ben: Ok"], "Ann: I walk my dog.", 0, None),
+        (["I walk my dog at six."], "The user likes walking the dog.", 0, UNSUPPORTED),
+        (["I love walking my dog."], "The user likes walking the dog.", 0, None),
+        (["My story has a hero who walks."], "The user likes a story whose hero walks.", 0, None),
         (["If I move I want a dog."], "The user wants a dog if they move.", 0, None),
         (["If I move I want a dog."], "The user has a dog.", 0, Speech.HYPOTHESIS),
         (["The hero lives in Prague."], "The hero of the user's story lives in Prague.", 0, None),
@@ -108,7 +112,7 @@ def test_a_statement_without_words() -> None:
     assert Claim("The user.").share({"a"}) == Claim("The user.").support(set(), talk().offered_by_all) == 0.0
 
 
-BOUNDS = {"tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (5, 4, 9)}
+BOUNDS = {"tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (4, 4, 9), "single": (0, 0, 0)}
 """Most true statements held back, false ones stored and citations misplaced, of both languages (bench/RESULTS.md)."""
 
 
