@@ -113,9 +113,10 @@ def test_several_files_and_folders_go_up_as_a_zip(page: Any, stage: Stage, tmp_p
     (folder / ".git" / "config.json").write_text("{}")
     files = [str(each) for each in sorted(folder.glob("*.json"))]
     page.goto("/admin/imports/")
+    page.locator(chooser).set_input_files(files if chooser == "#id_file" else str(folder))
+    expect(page.locator("#id_agent_id")).to_have_value("")  # the theme writes a file's name to a text input
     page.locator("#id_agent_id").fill(RELEASE)
     page.locator("#id_user_id").fill("moved-in")
-    page.locator(chooser).set_input_files(files if chooser == "#id_file" else str(folder))
     press(page, "Upload and preview")
     page.wait_for_url("**/admin/imports/*-*/")
     row = Import.objects.latest("created_at")
