@@ -261,12 +261,12 @@ class RemoteProvider(LLMProvider):
             self._check_reading(request, draft)
             return completion(draft, request, model=self.model_for(request.operation))
 
-        return call_with_retries(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
+        return call_with_retries(self._budget(request), attempt, self._clock, on_failed)
 
     async def stream(
         self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
     ) -> AsyncIterator[Delta | Completion]:
-        budget = self._budget(request.deadline_seconds)
+        budget = self._budget(request)
         ends_at = self._clock.now() + budget.deadline_seconds
         for number in range(budget.attempts):
             has_begun = False
@@ -335,13 +335,13 @@ class RemoteProvider(LLMProvider):
         async with self._client() as client, call(client) as body:
             yield body
 
-    def _budget(self, deadline_seconds: float) -> Budget:
-        """Return the time limits of a call. A self-hosted server gets all of it for one answer.
+    def _budget(self, request: CompletionRequest) -> Budget:
+        """Return the time limits of a call. A background call to a slow server gets all of its time for one answer.
 
-        Asked again after a timeout, it would write two answers at once.
+        Asked again after a timeout, the server would write two answers at once.
         """
-        attempt = deadline_seconds if self._config.base_url else self._config.attempt_timeout_seconds
-        return Budget(deadline_seconds, max(attempt, self._config.attempt_timeout_seconds))
+        slowest = self._config.seconds_for(request.operation, 0.0)
+        return Budget(request.deadline_seconds, max(slowest, self._config.attempt_timeout_seconds))
 
     async def _body(self, exchange: Exchange, seconds: float) -> bytes:
         with translate_sdk_errors(self.sdk):
@@ -349,7 +349,7 @@ class RemoteProvider(LLMProvider):
 
     async def _streamed(self, request: CompletionRequest, ends_at: float) -> AsyncGenerator[Delta | Completion, None]:
         draft = Draft()
-        now, stall_seconds = self._clock.now, self._budget(request.deadline_seconds).attempt_timeout_seconds
+        now, stall_seconds = self._clock.now, self._budget(request).attempt_timeout_seconds
         exchange = self._open(request, min(stall_seconds, ends_at - now()), stream=True)
         with translate_sdk_errors(self.sdk):
             async with aclosing(_events(exchange, now, stall_seconds, ends_at)) as events:
