@@ -292,7 +292,7 @@ class ChatPolicy(Policy):
     task_openings: tuple[str, ...] = (
         "### Task:",  # Open WebUI: titles, tags, suggested questions
         "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
-        "Analyze this conversation and provide:\n1. The detected language of the conversation",  # LibreChat
+        "Analyze this conversation and provide: 1. The detected language of the conversation",  # LibreChat
         "Hold on, before you continue I need you to write me a checkpoint of everything so far.",  # LibreChat
         "Hold on again, update your checkpoint.",  # LibreChat
         "Summarize this session for continuation.",  # Cline

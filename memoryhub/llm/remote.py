@@ -34,7 +34,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.tokens import counter_for
+from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import (
     Completion,
     CompletionRequest,
@@ -224,7 +224,7 @@ def deadline_passed() -> ProviderTimeout:
 
 MIN_CUT_TOKENS = 2_000
 MIN_SHARE_READ = 0.5
-"""Share of our own estimate, which can be off by a third, that a server reports to have read at least."""
+"""Share of our own count, which can be off by a third, that a server reports to have read at least."""
 
 PROBE_SECONDS = 5.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -292,8 +292,8 @@ class RemoteProvider(LLMProvider):
         """
         if not self._config.base_url or draft.input_tokens is None or any(map(is_image, request.blocks)):
             return
-        counter = counter_for(self.model_for(request.operation))
-        sent = sum(map(counter.count, request.texts()))
+        # Tools and schemas are left out, which not every server counts.
+        sent = sum(count_raw(text) for block in request.blocks if isinstance(text := block.get("text"), str))
         read = draft.input_tokens
         if sent > MIN_CUT_TOKENS and read < MIN_SHARE_READ * sent:
             raise ProviderMisconfigured(

@@ -255,9 +255,9 @@ def test_digests_and_notes_of_a_project_have_the_speakers_day(
     session = opened(client, metadata={"project": "teeth"})
     say(client, session, {"role": "user", "content": "明日は歯医者に行きます。", "created_at": created_at})
     assert client.post(f"{API}/sessions/{session['id']}/end").status_code == 200
-    llm.answer(Reply("A dentist tomorrow."))
+    llm.answer(Reply("明日、歯医者の予定。"))
     summarize(session)
-    llm.answer(Reply("One talk."))
+    llm.answer(Reply("歯医者の話でした。"))
     assert client.post(f"{API}/summaries/digest", WHO).status_code == 200
     entries = [{"text": "A dentist was chosen.", "sources": [1]}]
     llm.answer(Reply(data={"facts": [], "decisions": [], "timeline": entries}))
@@ -265,7 +265,7 @@ def test_digests_and_notes_of_a_project_have_the_speakers_day(
 
     summary, digest, notes = (each.text for each in llm.asked)
     assert "[2026-11-23 Mon 08:00] user" in summary
-    assert "[2026-11-23] A dentist tomorrow." in digest
+    assert "[2026-11-23] 明日、歯医者の予定。" in digest
     assert "[1] 2026-11-23 Mon user" in notes
     document = client.get(f"{API}/projects/teeth/documents/timeline.md", WHO)
     assert "- 2026-11-23: A dentist was chosen." in str(document.json())

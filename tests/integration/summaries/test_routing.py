@@ -544,6 +544,7 @@ def test_follow_up_in_a_chat_is_answered_with_its_project_named(
     client: APIClient, actor: Actor, llm: LLMServer, language: str, disclosed: str
 ) -> None:
     actor.agent.language = language
+    actor.agent.policy = {**actor.agent.policy, "memory_language": "agent"}
     actor.agent.save()
 
     def answer(asked: Asked) -> Reply:
