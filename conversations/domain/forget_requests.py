@@ -196,6 +196,7 @@ _JA_PRIVATE: Final = re.compile(
 
 
 _ALL: Final = re.compile(
+    r"(?=.*\b(?:me|us|myself|you|u)\b)"
     r"(?:absolutely )?(?:everything|anything|all(?: of it| that| the things| (?:the |your |of your )?memor(?:y|ies))?)"
     r"(?: (?:that )?(?:you|u)(?: have|'ve)?(?: ever)? (?:know|knew|remember|remembered|have|stored|saved|learned"
     r"|learnt))*(?: (?:about|abt|on|of) (?:me|us|myself))?$"
