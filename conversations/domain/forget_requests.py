@@ -233,7 +233,7 @@ def _english(sentence: str, said_before: str) -> str:
             continue
         if _REFERS_BACK.match(what.replace(",", "")):
             earlier = f"{said_before} {before[: asked.start()]}".strip(" ,:—-")
-            if match["kept"] or _was_told(earlier):
+            if (match["kept"] or "").startswith(_STORING) or _was_told(earlier):
                 return earlier or what
         if (
             match["kept"]
@@ -273,6 +273,9 @@ def _was_told(text: str) -> bool:
     told = _TOLD_BEFORE.search(text)
     return told is not None and bool(_OWN.search(text[: told.start()] + text[told.end() :]) or "my " in told[0] + text)
 
+
+_STORING: Final = ("remember", "memori", "stor", "sav", "record", "retain", "not", "log")
+"""Beginnings of verbs with which "don't … it" is a request by itself; "don't mention it" is none."""
 
 _PAST: Final = frozenset(
     ("forgot", "deleted", "erased", "removed", "wiped", "remembered", "kept", "stored", "retained", "saved", "recorded")

@@ -71,6 +71,10 @@ How do I remove an object from memory in C++?
 Don't save my changes to the file.
 Do not store passwords in plain text.
 Cookies should not be stored.
+Don't mention it.
+Don't use it.
+Don't keep it too long.
+Never mind, don't bring it up.
 Never store secrets in a repository.
 Forget that, I meant the other one.
 Forget my last message.
