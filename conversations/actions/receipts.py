@@ -74,6 +74,7 @@ def store_receipt(
     )
     if not _insert(receipt, actor, anyway=False):
         receipt.query, receipt.items = "", [{**item, "excerpt": ""} for item in items]
+        receipt.metadata = {name: value for name, value in receipt.metadata.items() if name != "forget_request"}
         if not _insert(receipt, actor, anyway=True):
             raise UnknownRow(_("The user was erased at the same time."))
     receipt._state.adding = False  # inserted by the statement above, so that a later save() updates

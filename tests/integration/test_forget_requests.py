@@ -4,12 +4,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from rest_framework.test import APIClient
 
+from conversations.actions import context
+from conversations.models import Receipt
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer
+from memoryhub.tenancy.models import Actor
 from strength.models import Memory
 from tests.conftest import client_with_key
 from tests.factories.planting import API, made
@@ -65,3 +69,21 @@ def test_everything_waits_where_everything_is_to_be_forgotten(client: APIClient,
     made(client.post(f"{API}/memories", {**NAMES, "user_id": "maya", "content": "Maya has a dog."}))
     say(client, request_text)
     assert sorted(Memory.objects.values_list("status", flat=True)) == ["active", "pending", "pending"]
+
+
+def test_a_receipt_quotes_nothing_where_messages_were_deleted_meanwhile(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, _other, request_text = REQUESTS[0]
+    made(client.post(f"{API}/memories", {**NAMES, "content": private}))
+    assemble = context._assemble
+
+    def interrupted(*given: Any) -> Any:
+        Actor.objects.update(deletions=F("deletions") + 1)
+        return assemble(*given)
+
+    monkeypatch.setattr(context, "_assemble", interrupted)
+    for message in (request_text, "What is his phone number?"):
+        made(client.post(f"{API}/context", {**NAMES, "message": message}))
+        receipt = Receipt.objects.latest("created_at")
+        assert receipt.query == "" and "phone" not in f"{receipt.items}{receipt.metadata}"
