@@ -30,6 +30,9 @@ from memoryhub.llm.types import Delta
 PREFIX: Final = "resp_"
 MESSAGE_PREFIX: Final = "msg_"
 CALL_PREFIX: Final = "fc_"
+MAX_NAMED: Final = 10
+"""Types of tools that a header names."""
+
 MAX_CONTINUED: Final = 500
 """Latest messages of a conversation that an answer continues."""
 
@@ -50,7 +53,8 @@ class Responses(ClientCallView):
         self.previous = data.get("previous_response_id")
         conversation = data.get("conversation")
         name = mapping(conversation).get("id") or (conversation if isinstance(conversation, str) else None)
-        name = name or mapping(data.get("client_metadata")).get("thread_id")  # Codex's
+        if isinstance(thread := mapping(data.get("client_metadata")).get("thread_id"), str):  # Codex's
+            name = name or thread
         if self.previous is not None:
             name, before = self._continued(self.previous)
             call = replace(call, messages=[*before, *call.messages])
@@ -111,7 +115,7 @@ class Responses(ClientCallView):
     def headers_of(self, turn: ChatTurn) -> dict[str, str]:
         headers = super().headers_of(turn)
         if self.tools.left_out:
-            headers["X-Memoryhub-Left-Out-Tools"] = ", ".join(sorted(self.tools.left_out))
+            headers["X-Memoryhub-Left-Out-Tools"] = ", ".join(sorted(self.tools.left_out)[:MAX_NAMED])
         return headers
 
     def _message(self, turn: ChatTurn, text: str, status: str = "completed") -> dict[str, Any]:

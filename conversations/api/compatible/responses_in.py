@@ -1,6 +1,7 @@
 """Bring requests in the form of OpenAI's Responses to the form of chat completions."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,10 @@ FREE_TEXT: Final = {"type": "object", "properties": {"input": {"type": "string"}
 
 OWN_MEMBERS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """The member of a call that holds what the tool is called with, by the call's type."""
+
+
+HOSTED: Final = re.compile("[a-z0-9_]{1,40}")
+"""The type of a tool that OpenAI runs; it is named in a header. Other types are refused."""
 
 
 @dataclass
@@ -47,8 +52,8 @@ class ClientTools:
                     self.calls[str(function["name"])] = {"type": CALL_TYPES[kind], **of_client}
                 case "namespace" if isinstance(tool.get("tools"), list) and isinstance(tool.get("name"), str):
                     self.add(tool["tools"], tool["name"])
-                case str() as kind:
-                    self.left_out.add(f"{kind:.40}")
+                case str() as kind if HOSTED.fullmatch(kind):
+                    self.left_out.add(kind)
                 case _:
                     self.functions.append(tool)  # refused as a chat completion's
 

@@ -127,7 +127,16 @@ def test_tools_that_chat_completions_do_not_have(stream: bool, sdk: openai.OpenA
     items.append({"type": "function_call_output", "call_id": "c2", "output": "sent"})
     assert sdk.responses.create(input=items, tools=tools, **NAMES).output_text == "Done."
     assert "one file" in str(llm.asked[1].messages) and "mail__send" in str(llm.asked[1].messages)
-    odd: Any = [{"type": "function"}, {"type": "custom", "name": 3}, 3]
+    many: Any = [{"type": f"hosted_{number}"} for number in range(1_000)]
+    named = sdk.responses.with_raw_response.create(input="Tea?", tools=many, **NAMES)
+    assert named.headers["X-Memoryhub-Left-Out-Tools"].count("hosted_") == 10
+    odd: Any = [
+        {"type": "function"},
+        {"type": "custom", "name": 3},
+        3,
+        {"type": "a\r\nX-Injected: 1"},
+        {"type": "検索"},
+    ]
     for tool in odd:
         with pytest.raises(openai.BadRequestError):
             sdk.responses.create(input="Tea?", tools=[tool], **NAMES)
