@@ -41,7 +41,7 @@ class ClientTalk:
 
 @dataclass(frozen=True)
 class Unstored:
-    """What a program adds to a user's messages: texts within some tags, and texts that begin in some way."""
+    """Additions of programs to a user's messages: texts within some tags, and texts that begin in some way."""
 
     tags: tuple[str, ...]
     openings: tuple[str, ...] = ()

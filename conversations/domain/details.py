@@ -87,7 +87,7 @@ def stated(text: str) -> Iterator[Detail]:
 
 @dataclass(frozen=True)
 class Offered:
-    """What texts offer as evidence for details; values of all of them together."""
+    """Evidence for details in some texts; the values of all of them together."""
 
     squashed: str = field(default="", repr=False)
     words: frozenset[str] = field(default=frozenset(), repr=False)

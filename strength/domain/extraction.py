@@ -302,7 +302,7 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
 
 @dataclass(frozen=True)
 class Reading:
-    """What the items of an answer are checked against: a slice, the messages before it, and the agent's settings."""
+    """Evidence for the items of an answer: a slice, the messages before it, and the agent's settings."""
 
     piece: Slice
     topics: Topics = Topics()

@@ -128,7 +128,7 @@ class ImportContext:
 
 @dataclass(frozen=True)
 class Cost:
-    """What later work on an import takes at most: calls of a model, tokens, and US dollars where the price is known."""
+    """Upper bounds of later work on an import: calls of a model, tokens, and US dollars where the price is known."""
 
     model: str
     calls: int
@@ -139,7 +139,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Reading:
-    """How far a model has read an import's conversations: their messages, those that wait, and those passed over."""
+    """Progress of a model through an import's conversations: their messages, those that wait, and those passed over."""
 
     messages: int
     waiting: int
