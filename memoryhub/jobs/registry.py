@@ -115,17 +115,9 @@ def job(
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
+        limits = (lease_seconds, deadline_seconds, at_once)
         KINDS[name] = JobKind(
-            name,
-            run,
-            lease_seconds,
-            deadline_seconds,
-            at_once,
-            recurring,
-            tuple(after),
-            ordered_by,
-            permissions or {},
-            asks_model,
+            name, run, *limits, recurring, tuple(after), ordered_by, permissions or {}, asks_model=asks_model
         )
         return run
 

@@ -1,7 +1,7 @@
 """The visible branch of a conversation that is stored as a tree: an edit or a regenerated answer begins a branch. Pure.
 
-Broken links do not lose a conversation: an unknown end is replaced by the newest leaf, and a message whose parent is
-missing, or follows from it, is joined to the newest message before it.
+Broken links do not lose a conversation: an unknown end is replaced by the newest leaf, and a message without a parent,
+or with one that follows from it, is joined to the newest message before it.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Gemini's activity from Google Takeout: `My Activity/Gemini Apps/MyActivity.json`, or the same as HTML. Pure.
 
 It is a log of questions with their answers, the newest first, and mostly without conversations: those of a day (UTC)
-become a session, whose id does not change when later exports have more. Takeout calls the file by the language of the
-account.
+become a session with an id that does not change when later exports have more. Takeout calls the file by the
+language of the account.
 """
 
 import re
