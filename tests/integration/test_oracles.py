@@ -22,7 +22,7 @@ from tests.integration.test_tenants import CALLS, call
 pytestmark = pytest.mark.usefixtures("llm")
 
 VARYING = re.compile(
-    r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)|(?<=\"created\":)\d+|(?<=_ms\":)[\d.]+|(?<=remembered-)\w+|(?<=total_tokens\":)\d+"
+    r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)|(?<=\(Now: )[^)]+|(?<=\"created\":)\d+|(?<=_ms\":)[\d.]+|(?<=remembered-)\w+|(?<=total_tokens\":)\d+"
 )
 DECIMALS = re.compile(r"\d+\.\d{4,}")
 """Scores are compared to three digits: strengths decay between two calls."""
