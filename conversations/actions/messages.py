@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.screening import screen_message
 from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
-from conversations.domain.forget_requests import request_to_forget
+from conversations.domain.forget_requests import may_ask_to_forget, request_to_forget
 from conversations.domain.messages import (
     SPOKEN_ROLES,
     NewMessage,
@@ -115,6 +115,8 @@ def add_messages(
             asked = [row for row in rows if row.role == Role.USER and row.trust == Trust.TRUSTED]
             if any(request_to_forget(row.content) for row in asked):
                 triggers = (*triggers, "forget_request")
+            elif any(may_ask_to_forget(row.content) for row in asked):
+                triggers = (*triggers, "forget_cue")
             enqueue_triggered(*triggers, actor_id=locked.actor_id, session_ids=[locked.pk], lane=by.id)
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))

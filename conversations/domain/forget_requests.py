@@ -1,11 +1,16 @@
 """Recognise that a person asks for something to be forgotten, in English and Japanese (SPEC C9). Pure.
 
 Only a request about the person or something private counts: "forget my phone number", not "don't forget the milk",
-"forget Python, use Rust" or "I forgot my keys". Words decide, sentence by sentence; a miss is answered as usual.
+"forget Python, use Rust" or "I forgot my keys". Words decide at once, sentence by sentence (`request_to_forget`). What
+they miss is answered as usual; where a model is configured, it reads afterwards what has a word of forgetting in it
+(`may_ask_to_forget`).
 """
 
 import re
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from memoryhub.llm.types import array_schema, object_schema
 
 MAX_LENGTH: Final = 600
 """Characters of a message that is read; longer ones are pasted texts."""
@@ -202,8 +207,43 @@ _ALL: Final = re.compile(
     r"|learnt))*(?: (?:about|abt|on|of) (?:me|us|myself))?$"
     r"|(?:all )?(?:of )?my (?:personal )?(?:data|information|info|memories)$"
     r"|(?:今まで|これまで|今)?の?(?:あなたが|君が)?(?:私|わたし|僕|ぼく|俺|自分)(?:自身)?(?:に関する|に関して|について|の)"
-    r"(?:知っている|覚えている|保存している)?(?:こと|記憶|情報|データ|個人情報|すべて|全て|全部)?$|(?:私|僕|俺)$"
+    r"(?:知っている|覚えている|保存している)?(?:こと|記憶|情報|データ|個人情報)?(?:を|は)?(?:すべて|全て|全部)?$|(?:私|僕|俺)$"
 )
+
+_CUE: Final = re.compile(
+    r"\bfo?r?ge?t|\bunlearn|\bun-?remember|\bamnesia|\boff[ -]the[ -]record|\bconfidential"
+    r"|\b(?:do not|don't|dont|never) (?:ever |please )?(?:remember|memori|sav|stor|keep|record|note|log)"
+    r"|^(?=.*\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|us|our|you|your|u|ur)\b)(?=.*\b(?:"
+    r"memor(?:y|ies)|eras|delet|remov|wip(?:e|ing)|purg|scrub|expung|redact|discard|get(?:ting)? rid|nuke|strik"
+    r"|scrap|drop|clear|gone|take back|lose|pretend|between us|between you and me|private"
+    r"|(?:not|\w*n't|dont|didnt|never|no|stop|quit|without|nothing|avoid)\b.{0,60}\b(?:remember"
+    r"|memori[sz]|ke(?:ep|pt)|stor|sav|record|retain|not(?:e|ing)|log|mention|bring|hold|h[ae]ld|hang|know|use|using|refer"
+    r"|said|told|say|tell|file)))"
+    r"|忘れ|わすれ|忘却|消し|消え|消せ|消去|削除|抹消|破棄|除い|外し|(?:な|無)かったこと|記憶|メモリ|覚え|おぼえ|記録|残さ|残し|保存|控え"
+    r"|内緒|内密|秘密|ここだけ|オフレコ|触れ(?:な|ず)|言わない|出さない|蒸し返|リセット|白紙|知らない(?:ふり|こと)|流して"
+)
+"""Words without which no message is taken for a request."""
+
+REQUESTS_SCHEMA: Final = object_schema(
+    {"requests": array_schema(object_schema({"message": {"type": "integer"}, "about": {"type": "string"}}))}
+)
+
+
+def may_ask_to_forget(message: str) -> bool:
+    """Return whether a model should say if a message asks for something to be forgotten."""
+    return len(message) <= MAX_LENGTH and _CUE.search(" ".join(message.lower().replace("’", "'").split())) is not None
+
+
+def question_blocks(messages: Sequence[str]) -> dict[str, str]:
+    """Return messages, numbered from 1, one line each, by their heading."""
+    lines = (f"{number}. {' '.join(text.split())}" for number, text in enumerate(messages, 1))
+    return {"messages": "\n".join(lines)}
+
+
+def requests_found(answer: Mapping[str, Any], count: int) -> dict[int, str]:
+    """Return what is to be forgotten by the index of the message, of a model's answer about `count` messages."""
+    found = {each["message"] - 1: each["about"].strip()[:MAX_SENTENCE] for each in answer["requests"]}
+    return {index: about for index, about in sorted(found.items()) if 0 <= index < count and about}
 
 
 def request_to_forget(message: str) -> str:

@@ -17,6 +17,7 @@ from memoryhub.tenancy.models import Actor
 from strength.models import Memory
 from tests.conftest import client_with_key
 from tests.factories.planting import API, made
+from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.django_db
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -53,6 +54,43 @@ def test_nothing_is_recalled_and_a_person_decides(
     made(client.post(f"{API}/memories/{kept[0]}/approve", {"reason": "He wants to keep it."}))
     say(client, "Don't forget to buy milk.")
     assert Memory.objects.get(pk=kept[0]).status == "active"
+
+
+SURGERY = [
+    ("Hiroki had a surgery in May.", "My surgery: not something you should hold on to.", "my surgery"),
+    ("5月に手術を受けた。", "手術の件、記憶の外に置いといて", "手術"),
+]
+
+
+@pytest.mark.parametrize(("private", "request_text", "about"), SURGERY)
+def test_a_model_reads_what_words_do_not_decide(
+    client: APIClient, llm: LLMServer, private: str, request_text: str, about: str
+) -> None:
+    for text in (private, "Hiroki has a cat called Momo."):
+        made(client.post(f"{API}/memories", {**NAMES, "content": text}))
+    llm.answer(Reply(data={"requests": [{"message": 1, "about": about}, {"message": 7, "about": "cat"}]}))
+    say(client, request_text)
+    assert sorted(Memory.objects.values_list("content", "status")) == sorted(
+        [(private, "pending"), ("Hiroki has a cat called Momo.", "active")]
+    )
+    assert request_text in str(llm.asked[-1].messages) and request_text not in llm.asked[-1].system
+
+
+def test_a_model_that_answers_nothing_usable_leaves_it_to_words(client: APIClient, llm: LLMServer) -> None:
+    private, _other, request_text = REQUESTS[0]
+    for text in (private, SURGERY[0][0]):
+        made(client.post(f"{API}/memories", {**NAMES, "content": text}))
+    llm.answer(Reply(data={"requests": "none"}))
+    say(client, f"{SURGERY[0][1]}")
+    say(client, request_text)
+    assert dict(Memory.objects.values_list("content", "status")) == {private: "pending", SURGERY[0][0]: "active"}
+    assert {job.state for job in Job.objects.filter(kind="hold_forgotten")} == {"done"}
+
+
+def test_no_model_is_asked_about_other_messages(client: APIClient, llm: LLMServer) -> None:
+    say(client, "What is the tallest mountain of Japan?")
+    say(client, "Please forget my phone number.")
+    assert not llm.asked
 
 
 def test_an_untrusted_key_asks_in_vain(client: APIClient) -> None:

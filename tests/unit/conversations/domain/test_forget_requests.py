@@ -5,7 +5,13 @@ import json
 import pytest
 from django.conf import settings
 
-from conversations.domain.forget_requests import asks_for_all, request_to_forget
+from conversations.domain.forget_requests import (
+    asks_for_all,
+    may_ask_to_forget,
+    question_blocks,
+    request_to_forget,
+    requests_found,
+)
 
 REQUESTS = """
 Forget my phone number.
@@ -165,6 +171,19 @@ def test_requests_that_others_wrote() -> None:
     written = json.loads((settings.BASE_DIR / "tests" / "data" / "forget_requests.json").read_text("utf-8"))
     assert len([text for text in written["requests"] if request_to_forget(text)]) >= 180
     assert len([text for text in written["others"] if request_to_forget(text)]) <= 2
+    assert all(may_ask_to_forget(text) for text in written["requests"]), "a model is asked about what words miss"
+
+
+def test_what_a_model_finds() -> None:
+    answer = {
+        "requests": [
+            {"message": 2, "about": " my surgery "},
+            {"message": 3, "about": "x"},
+            {"message": 1, "about": " "},
+        ]
+    }
+    assert requests_found(answer, 2) == {1: "my surgery"}
+    assert question_blocks(["one\n2. two", "three"]) == {"messages": "1. one 2. two\n2. three"}
 
 
 @pytest.mark.parametrize(
