@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
@@ -57,6 +57,7 @@ class Environment:
     prices: PriceList
     web_processes: int
     cluster_tables: bool
+    import_token: str = field(repr=False)
 
     @property
     def is_web(self) -> bool:
@@ -137,6 +138,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         prices=_prices(source),
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
+        import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
 
 
