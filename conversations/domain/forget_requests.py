@@ -224,9 +224,24 @@ _CUE: Final = re.compile(
 )
 """Words without which no message is taken for a request."""
 
+FORGET: Final = "forget"
+KINDS: Final = (FORGET, "reminder", "statement", "edit", "question", "other")
+"""Kinds of messages in the prompt. To choose one keeps small models from finding a request in every message."""
+
 REQUESTS_SCHEMA: Final = object_schema(
-    {"requests": array_schema(object_schema({"message": {"type": "integer"}, "about": {"type": "string"}}))}
+    {
+        "messages": array_schema(
+            object_schema(
+                {
+                    "message": {"type": "integer"},
+                    "kind": {"type": "string", "enum": list(KINDS)},
+                    "about": {"type": "string"},
+                }
+            )
+        )
+    }
 )
+_WORD_OF_ALL: Final = re.compile(r"\b(?:everything|anything|all|whole|nothing)\b|全部|ぜんぶ|すべて|全て|一切|何もかも")
 
 
 def may_ask_to_forget(message: str) -> bool:
@@ -240,10 +255,18 @@ def question_blocks(messages: Sequence[str]) -> dict[str, str]:
     return {"messages": "\n".join(lines)}
 
 
-def requests_found(answer: Mapping[str, Any], count: int) -> dict[int, str]:
-    """Return what is to be forgotten by the index of the message, of a model's answer about `count` messages."""
-    found = {each["message"] - 1: each["about"].strip()[:MAX_SENTENCE] for each in answer["requests"]}
-    return {index: about for index, about in sorted(found.items()) if 0 <= index < count and about}
+def requests_found(answer: Mapping[str, Any], messages: Sequence[str]) -> dict[int, str]:
+    """Return what is to be forgotten, by the index of the message, of a model's answer about messages.
+
+    All that is known is forgotten only for a message that says so.
+    """
+    found = {}
+    for each in answer["messages"]:
+        index, about = each["message"] - 1, each["about"].strip()[:MAX_SENTENCE]
+        if each["kind"] == FORGET and about and 0 <= index < len(messages):
+            is_said = not asks_for_all(about) or _WORD_OF_ALL.search(messages[index].lower())
+            found.update({index: about} if is_said else {})
+    return dict(sorted(found.items()))
 
 
 def request_to_forget(message: str) -> str:

@@ -143,13 +143,13 @@ def _judged(actor: Actor, told: Sequence[tuple[str, datetime]]) -> list[tuple[st
     """Return what a model finds is to be forgotten, and since when; nothing without a model."""
     if not told or settings.LLM.provider == "none":
         return []
-    blocks = question_blocks([text for text, _at in told])
+    texts = [text for text, _at in told]
     try:
-        answer = complete_json(actor, Operation.JUDGE, "forget", blocks, REQUESTS_SCHEMA)
+        answer = complete_json(actor, Operation.JUDGE, "forget", question_blocks(texts), REQUESTS_SCHEMA)
     except BadAnswer:
         log.warning("requests to forget are found by words alone", extra={"actor": str(actor.pk)})
         return []
-    return [(about, told[index][1]) for index, about in requests_found(answer, len(told)).items()]
+    return [(about, told[index][1]) for index, about in requests_found(answer, texts).items()]
 
 
 def _hold(actor: Actor, what: str, *, since: datetime, by: Principal, now: datetime) -> int:

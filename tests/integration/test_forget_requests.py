@@ -62,13 +62,17 @@ SURGERY = [
 ]
 
 
+def found(number: int, about: str) -> dict[str, Any]:
+    return {"message": number, "kind": "forget", "about": about}
+
+
 @pytest.mark.parametrize(("private", "request_text", "about"), SURGERY)
 def test_a_model_reads_what_words_do_not_decide(
     client: APIClient, llm: LLMServer, private: str, request_text: str, about: str
 ) -> None:
     for text in (private, "Hiroki has a cat called Momo."):
         made(client.post(f"{API}/memories", {**NAMES, "content": text}))
-    llm.answer(Reply(data={"requests": [{"message": 1, "about": about}, {"message": 7, "about": "cat"}]}))
+    llm.answer(Reply(data={"messages": [found(1, about), found(7, "cat"), found(1, "everything about me")]}))
     say(client, request_text)
     assert sorted(Memory.objects.values_list("content", "status")) == sorted(
         [(private, "pending"), ("Hiroki has a cat called Momo.", "active")]
@@ -80,7 +84,7 @@ def test_a_model_that_answers_nothing_usable_leaves_it_to_words(client: APIClien
     private, _other, request_text = REQUESTS[0]
     for text in (private, SURGERY[0][0]):
         made(client.post(f"{API}/memories", {**NAMES, "content": text}))
-    llm.answer(Reply(data={"requests": "none"}))
+    llm.answer(Reply(data={"messages": "none"}))
     say(client, f"{SURGERY[0][1]}")
     say(client, request_text)
     assert dict(Memory.objects.values_list("content", "status")) == {private: "pending", SURGERY[0][0]: "active"}

@@ -175,14 +175,11 @@ def test_requests_that_others_wrote() -> None:
 
 
 def test_what_a_model_finds() -> None:
-    answer = {
-        "requests": [
-            {"message": 2, "about": " my surgery "},
-            {"message": 3, "about": "x"},
-            {"message": 1, "about": " "},
-        ]
-    }
-    assert requests_found(answer, 2) == {1: "my surgery"}
+    said = ["Where are my keys?", "My surgery: let it go.", "Lose all of it."]
+    found = [(2, "forget", " my surgery "), (1, "forget", "everything about me"), (4, "forget", "x"), (1, "edit", "keys")]
+    found += [(3, "forget", "everything about me"), (2, "forget", " ")]
+    answer = {"messages": [dict(zip(("message", "kind", "about"), each, strict=True)) for each in found]}
+    assert requests_found(answer, said) == {1: "my surgery", 2: "everything about me"}
     assert question_blocks(["one\n2. two", "three"]) == {"messages": "1. one 2. two\n2. three"}
 
 
