@@ -176,7 +176,12 @@ def test_requests_that_others_wrote() -> None:
 
 def test_what_a_model_finds() -> None:
     said = ["Where are my keys?", "My surgery: let it go.", "Lose all of it."]
-    found = [(2, "forget", " my surgery "), (1, "forget", "everything about me"), (4, "forget", "x"), (1, "edit", "keys")]
+    found = [
+        (2, "forget", " my surgery "),
+        (1, "forget", "everything about me"),
+        (4, "forget", "x"),
+        (1, "edit", "keys"),
+    ]
     found += [(3, "forget", "everything about me"), (2, "forget", " ")]
     answer = {"messages": [dict(zip(("message", "kind", "about"), each, strict=True)) for each in found]}
     assert requests_found(answer, said) == {1: "my surgery", 2: "everything about me"}
