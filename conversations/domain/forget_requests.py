@@ -245,7 +245,7 @@ _WORD_OF_ALL: Final = re.compile(r"\b(?:everything|anything|all|whole|nothing)\b
 
 
 def may_ask_to_forget(message: str) -> bool:
-    """Return whether a model should say if a message asks for something to be forgotten."""
+    """Return whether a model should decide if a message asks for something to be forgotten."""
     return len(message) <= MAX_LENGTH and _CUE.search(" ".join(message.lower().replace("’", "'").split())) is not None
 
 
@@ -258,7 +258,7 @@ def question_blocks(messages: Sequence[str]) -> dict[str, str]:
 def requests_found(answer: Mapping[str, Any], messages: Sequence[str]) -> dict[int, str]:
     """Return what is to be forgotten, by the index of the message, of a model's answer about messages.
 
-    All that is known is forgotten only for a message that says so.
+    All that is known is forgotten only for a message with a word of all.
     """
     found = {}
     for each in answer["messages"]:
