@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.screening import screen_message
 from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
-from conversations.domain.forget_requests import may_ask_to_forget, request_to_forget
+from conversations.domain.forget_judging import may_ask_to_forget
+from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.messages import (
     SPOKEN_ROLES,
     NewMessage,

@@ -13,14 +13,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages, lock_alone
-from conversations.domain.forget_requests import (
-    REQUESTS_SCHEMA,
-    asks_for_all,
-    may_ask_to_forget,
-    question_blocks,
-    request_to_forget,
-    requests_found,
-)
+from conversations.domain.forget_judging import REQUESTS_SCHEMA, may_ask_to_forget, question_blocks, requests_found
+from conversations.domain.forget_requests import asks_for_all, request_to_forget
 from conversations.domain.messages import Role
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Message, Session

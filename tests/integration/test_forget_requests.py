@@ -57,8 +57,8 @@ def test_nothing_is_recalled_and_a_person_decides(
 
 
 SURGERY = [
-    ("Hiroki had a surgery in May.", "My surgery: not something you should hold on to.", "my surgery"),
-    ("5月に手術を受けた。", "手術の件、記憶の外に置いといて", "手術"),
+    ("Hiroki had a surgery in May.", "My surgery? Toss it, would you.", "my surgery"),
+    ("5月に手術を受けた。", "手術のことは忘却の彼方へ", "手術"),
 ]
 
 

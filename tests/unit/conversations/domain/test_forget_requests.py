@@ -5,13 +5,7 @@ import json
 import pytest
 from django.conf import settings
 
-from conversations.domain.forget_requests import (
-    asks_for_all,
-    may_ask_to_forget,
-    question_blocks,
-    request_to_forget,
-    requests_found,
-)
+from conversations.domain.forget_requests import asks_for_all, request_to_forget
 
 REQUESTS = """
 Forget my phone number.
@@ -169,23 +163,8 @@ def test_a_pasted_text_asks_for_nothing() -> None:
 def test_requests_that_others_wrote() -> None:
     """Messages of people who had not seen the code; the patterns were extended by them since."""
     written = json.loads((settings.BASE_DIR / "tests" / "data" / "forget_requests.json").read_text("utf-8"))
-    assert len([text for text in written["requests"] if request_to_forget(text)]) >= 180
+    assert len([text for text in written["requests"] if request_to_forget(text)]) >= 365
     assert len([text for text in written["others"] if request_to_forget(text)]) <= 2
-    assert all(may_ask_to_forget(text) for text in written["requests"]), "a model is asked about what words miss"
-
-
-def test_what_a_model_finds() -> None:
-    said = ["Where are my keys?", "My surgery: let it go.", "Lose all of it."]
-    found = [
-        (2, "forget", " my surgery "),
-        (1, "forget", "everything about me"),
-        (4, "forget", "x"),
-        (1, "edit", "keys"),
-    ]
-    found += [(3, "forget", "everything about me"), (2, "forget", " ")]
-    answer = {"messages": [dict(zip(("message", "kind", "about"), each, strict=True)) for each in found]}
-    assert requests_found(answer, said) == {1: "my surgery", 2: "everything about me"}
-    assert question_blocks(["one\n2. two", "three"]) == {"messages": "1. one 2. two\n2. three"}
 
 
 @pytest.mark.parametrize(
