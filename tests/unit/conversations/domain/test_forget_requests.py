@@ -167,6 +167,11 @@ def test_requests_that_others_wrote() -> None:
     assert len([text for text in written["others"] if request_to_forget(text)]) <= 2
 
 
+def test_what_is_kept_elsewhere_or_was_asked_by_another_is_no_request() -> None:
+    assert request_to_forget("Nothing of my order was stored in the database.") == ""
+    assert request_to_forget("My boss said no notes are kept.") == ""
+
+
 @pytest.mark.parametrize(
     "text",
     ["を忘れて", "忘れてください", "保存しないで", "記憶から消して", "忘れてくれと言われた", "I do not remember me"],
