@@ -30,7 +30,7 @@ from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed, State
-from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, may_retry
+from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, material_limit, may_retry
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.types import Operation
@@ -203,7 +203,8 @@ class ExtractionRun:
 
     @property
     def max_tokens(self) -> int:
-        return effective_policy(ExtractionPolicy, self.actor.agent, self.actor).extraction_max_tokens
+        policy = effective_policy(ExtractionPolicy, self.actor.agent, self.actor)
+        return material_limit(Operation.EXTRACT, policy.extraction_max_tokens)
 
 
 def extract(

@@ -22,7 +22,7 @@ from conversations.domain.messages import Role
 from conversations.domain.policy import WritingPolicy
 from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import call_seconds, complete, counter_in_use
+from memoryhub.llm.client import call_seconds, complete, context_window, counter_in_use
 from memoryhub.llm.errors import BadAnswer, ProviderTimeout
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.tokens import count_raw
@@ -147,7 +147,8 @@ class LLMSummarizer(Summarizer):
         prompt_tokens = self.count(self._instructions(policy.summary_output_limit, longest)) + LANGUAGE_TOKENS
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
-        self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS)
+        overhead = prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS
+        self.limits = Limits.of(policy, overhead=overhead, window=context_window(Operation.SUMMARIZE))
 
     def count(self, text: str) -> int:
         return self.counter.count(text)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from memoryhub.llm.tokens import is_common_word
 from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
-from summaries.domain.projects import CatalogEntry, catalog, free_name, one_line, propose_name
+from summaries.domain.projects import CATALOG_TOKENS, CatalogEntry, catalog, free_name, one_line, propose_name
 from summaries.domain.routing import (
     BEGINS,
     LIKE_CORRECTED,
@@ -190,11 +190,12 @@ def question_blocks(
     *,
     current: str | None,
     count: Callable[[str], int],
+    most: int = CATALOG_TOKENS,
 ) -> dict[str, str]:
     """Return the blocks of a question to a model: the catalog, lines of documents, corrections, session, message."""
     first = [*(each.project for each in examples), *([current] if current else [])]
     names = set(shortlist(message, profiles, first=first))
-    blocks = {"projects": catalog((each for each in projects if each.name in names), count)}
+    blocks = {"projects": catalog((each for each in projects if each.name in names), count, most=most)}
     if lines := shared_lines(message, profiles, texts):
         blocks["lines-of-documents"] = "\n".join(lines)
     if examples:
