@@ -211,7 +211,9 @@ def _code_word(answer: Completion) -> None:
 
 def _summary(answer: Completion) -> None:
     said = answer.text.casefold()
-    if not all(re.search(word, said) for word in ("rent", "object", "940|flat|move|moving|apartment")):
+    if not all(
+        any(word in said for word in words) for words in (("rent",), ("object",), ("940", "flat", "mov", "apart"))
+    ):
         raise UnfitAnswer("the topics of a short conversation are missing")
     if len(said) > 0.9 * len(TALK):
         raise UnfitAnswer("it is as long as the conversation")

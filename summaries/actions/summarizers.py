@@ -139,8 +139,13 @@ class LLMSummarizer(Summarizer):
 
     generator = Generator.LLM
 
-    def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
+    def __init__(
+        self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize", instructions: str | None = None
+    ) -> None:
+        """Use the operator's instructions, or those given to be tried in their place."""
         super().__init__(actor, policy, task=task)
+        policy_instructions = effective_policy(WritingPolicy, actor.agent, actor).summary_instructions
+        self.own_instructions = policy_instructions if instructions is None else instructions
         self.counter = counter_in_use(Operation.SUMMARIZE)
         fence = _new_fence()
         longest = writing_for(actor, [], is_one=True)
@@ -180,8 +185,7 @@ class LLMSummarizer(Summarizer):
 
     def _instructions(self, output_tokens: int, writing: Writing) -> str:
         words = prompt(self.task, writing.prompt, written=writing.phrase, **length_limits(output_tokens))
-        own = effective_policy(WritingPolicy, self.actor.agent, self.actor).summary_instructions
-        return "\n\n".join(filter(None, [words, own.strip()]))
+        return "\n\n".join(filter(None, [words, self.own_instructions.strip()]))
 
 
 def _new_fence() -> str:
