@@ -23,9 +23,9 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conversations.domain.grounding import Evidence, Verdict
-from conversations.domain.languages import writing
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.grounding import Evidence, Verdict
+from conversations.domain.statements.languages import writing
+from conversations.domain.statements.speech import Spoken
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.openai import OpenAIProvider

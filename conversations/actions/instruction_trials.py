@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from conversations.domain.grounding import Doubt
+from conversations.domain.statements.grounding import Doubt
 from conversations.models import Session
 from memoryhub.auth.principals import Principal
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from conversations.domain.client_talk import Unstored
-from conversations.domain.languages import AUTO, is_setting
 from conversations.domain.layers import BY_NAME, PRECEDENCE
+from conversations.domain.statements.languages import AUTO, is_setting
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
-from conversations.domain.grounding import Doubt
+from conversations.domain.statements.grounding import Doubt
 from conversations.models import Message
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal

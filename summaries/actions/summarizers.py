@@ -17,9 +17,9 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.writing import writing_for
-from conversations.domain.languages import Writing
 from conversations.domain.messages import Role
 from conversations.domain.policy import WritingPolicy
+from conversations.domain.statements.languages import Writing
 from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import call_seconds, complete, context_window, counter_in_use

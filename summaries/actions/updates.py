@@ -20,9 +20,9 @@ from django.db.models import Q
 from conversations.actions.forgetting import is_unchanged
 from conversations.actions.writing import writing_for
 from conversations.domain.content import MAX_LABEL_LENGTH, label
-from conversations.domain.grounding import Evidence
 from conversations.domain.messages import Role, TurnState
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.grounding import Evidence
+from conversations.domain.statements.speech import Spoken
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal

@@ -8,9 +8,10 @@ from io import BytesIO
 
 import pytest
 
-from conversations.domain import content, details, languages, messages, passages, speech
-from conversations.domain.grounding import Evidence
+from conversations.domain import content, messages, passages
 from conversations.domain.prompt import _attributed
+from conversations.domain.statements import details, languages, speech
+from conversations.domain.statements.grounding import Evidence
 from memoryhub.admin import diff, policy_form
 from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from conversations.domain.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
-from conversations.domain.languages import are_other_languages
-from conversations.domain.names import squashed
-from conversations.domain.speech import (
+from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
+from conversations.domain.statements.languages import are_other_languages
+from conversations.domain.statements.names import squashed
+from conversations.domain.statements.speech import (
     Sentence,
     Speech,
     Spoken,

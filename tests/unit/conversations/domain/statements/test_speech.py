@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conversations.domain.speech import (
+from conversations.domain.statements.speech import (
     Speech,
     Spoken,
     agrees,

@@ -6,9 +6,18 @@ from datetime import UTC, datetime
 import pytest
 
 from bench.extraction import HALVES, LANGUAGES, measure, stories
-from conversations.domain.details import stated
-from conversations.domain.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED, Claim, Doubt, Evidence, Verdict
-from conversations.domain.speech import Speech, Spoken
+from conversations.domain.statements.details import stated
+from conversations.domain.statements.grounding import (
+    COPIED,
+    DENIED,
+    LANGUAGE,
+    UNSUPPORTED,
+    Claim,
+    Doubt,
+    Evidence,
+    Verdict,
+)
+from conversations.domain.statements.speech import Speech, Spoken
 from memoryhub.llm.prompts import FOLDER
 
 AT = datetime(2026, 3, 4, 10, tzinfo=UTC)
