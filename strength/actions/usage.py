@@ -21,7 +21,7 @@ from conversations.actions.writing import writing_for
 from conversations.domain.layers import MEMORY_LAYERS
 from conversations.domain.messages import TurnState
 from conversations.domain.statements.grounding import Doubt, Evidence
-from conversations.domain.statements.speech import Spoken
+from conversations.domain.statements.kinds import Spoken
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind

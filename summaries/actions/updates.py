@@ -22,7 +22,7 @@ from conversations.actions.writing import writing_for
 from conversations.domain.content import MAX_LABEL_LENGTH, label
 from conversations.domain.messages import Role, TurnState
 from conversations.domain.statements.grounding import Evidence
-from conversations.domain.statements.speech import Spoken
+from conversations.domain.statements.kinds import Spoken
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal

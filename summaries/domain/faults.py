@@ -7,8 +7,8 @@ from typing import Final
 from conversations.domain.content import one_line
 from conversations.domain.statements.details import Detail, stated
 from conversations.domain.statements.grounding import Evidence
+from conversations.domain.statements.kinds import Spoken
 from conversations.domain.statements.languages import Writing, are_other_languages
-from conversations.domain.statements.speech import Spoken
 from memoryhub.search.analysis import analyse, fold, is_unspaced
 from summaries.domain.summaries import Call, length_limits
 
