@@ -6,8 +6,8 @@
 
 A story in `bench/stories/<half>_<language>.txt` is a short conversation as people write (`u:` the user, with a name in
 a group, `a:` the assistant), the statements that are true of the user (`+ messages text`), and false ones with
-their kind (`- message kind text`). The rules were first adjusted to the half `tuning`, then to both;
-bench/RESULTS.md has the figures of `held_out` before that.
+their kind (`- message kind text`). The rules were first adjusted to the set `tuning`, then to
+one set after the other; bench/RESULTS.md has the figures of each before its failures were seen.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conversations.domain.grounding import Evidence, Verdict
-from conversations.domain.languages import writing
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.grounding import Evidence, Verdict
+from conversations.domain.statements.kinds import Spoken
+from conversations.domain.statements.languages import writing
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.openai import OpenAIProvider
@@ -46,7 +46,7 @@ from strength.domain.extraction import (
 )
 
 FOLDER: Final = Path(__file__).with_name("stories")
-HALVES: Final = ("tuning", "held_out", "fresh", "single")
+HALVES: Final = ("tuning", "held_out", "fresh", "single", "blind", "sealed", "last")
 LANGUAGES: Final = ("en", "ja")
 SAID_AT: Final = datetime(2026, 3, 4, 10, tzinfo=UTC)
 SHIFTS: Final = (-2, -1, 1, 2)

@@ -1,6 +1,7 @@
 """Checks of `manage.py doctor`: an installation's state, each finding with a remedy."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -19,9 +20,10 @@ from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import jobs_status
-from memoryhub.llm.client import llm_provider
+from memoryhub.llm.client import NOT_CONFIGURED, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
+from memoryhub.llm.trials import try_tasks, verdicts
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.caps import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
@@ -39,6 +41,9 @@ MIN_PGVECTOR_VERSION = (0, 8)
 MAX_ESTIMATE_ERROR = 0.10
 """Highest 95th percentile of the relative error of a calibrated model's estimates."""
 
+
+SUFFICIENT_WINDOW: Final = 8_192
+"""Context window in tokens in which instructions, schema and answer leave room for several messages."""
 
 SCRIPT_LABELS: Final = {
     SPACED: "English, as all scripts with spaces between words are read",
@@ -207,10 +212,42 @@ def language_model() -> Iterator[Finding]:
     try:
         models = sorted({llm_provider().model_for(operation) for operation in Operation})
         llm_provider().probe()
+        windows = {operation: llm_provider().context_window(operation) for operation in Operation}
     except ProviderError as error:
         yield Finding(Level.WARNING, "language model", f"{error} Until then chat answers with an error.")
         return
     yield Finding(Level.FINE, "language model", f"{settings.LLM.provider} answers; {', '.join(models)}")
+    if settings.LLM.base_url:
+        yield _context_window(windows)
+
+
+def _context_window(windows: Mapping[Operation, int | None]) -> Finding:
+    known = {operation: window for operation, window in windows.items() if window}
+    if len(known) < len(windows):
+        detail = "the server does not report it; set MEMORYHUB_LLM_CONTEXT_WINDOW, so that no prompt is longer"
+        return Finding(Level.WARNING, "context window", detail)
+    small = [operation.name for operation, window in known.items() if window < SUFFICIENT_WINDOW]
+    sizes = ", ".join(sorted({f"{window:,}" for window in known.values()}))
+    if small:
+        detail = f"{sizes} tokens; {', '.join(small)} need {SUFFICIENT_WINDOW:,}, so give the model a larger window"
+        return Finding(Level.WARNING, "context window", detail)
+    return Finding(Level.FINE, "context window", f"{sizes} tokens")
+
+
+def model_trials() -> Iterator[Finding]:
+    """Let the model do eight small tasks, and list what it is fit for. Network, at the usual cost."""
+    if settings.LLM.provider == "none":
+        yield Finding(Level.BROKEN, "language model", str(NOT_CONFIGURED))
+        return
+    results = []
+    for result in try_tasks(time.monotonic):
+        results.append(result)
+        speed = f"{result.seconds:.1f} s, {result.output_tokens} tokens written"
+        level = Level.WARNING if result.fault else Level.FINE
+        yield Finding(level, f"task: {result.task}", f"{result.fault or 'done'} ({speed})")
+    for use, faults in verdicts(results):
+        detail = f"not fit: {faults}; take a larger model or another server" if faults else "fit"
+        yield Finding(Level.BROKEN if faults else Level.FINE, use, detail)
 
 
 def words() -> Iterator[Finding]:

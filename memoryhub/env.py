@@ -300,6 +300,11 @@ def read_seconds(source: Mapping[str, str], name: str) -> float | None:
     return seconds
 
 
+def read_number(source: Mapping[str, str], name: str, *, low: int, high: int) -> int | None:
+    """Return a whole number; None where the variable is not set. Raises EnvironmentProblem."""
+    return None if read_value(source, name) is None else _integer(source, name, low, low=low, high=high)
+
+
 def read_choice(source: Mapping[str, str], name: str, choices: Collection[str], *, default: str) -> str:
     value = (read_value(source, name) or default).lower()
     if value not in choices:

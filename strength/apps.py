@@ -9,6 +9,7 @@ class StrengthConfig(AppConfig):
     def ready(self) -> None:
         from conversations.actions.forgetting import DERIVED
         from conversations.actions.imported_sessions import UNDO_HANDLERS
+        from conversations.actions.instruction_trials import TRIALS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.admin.imports import CONVERSATIONS
@@ -22,10 +23,12 @@ class StrengthConfig(AppConfig):
         from strength.actions import extraction_costs, import_reading, importexport
         from strength.actions.extraction import backfill_jobs, diagnose
         from strength.actions.forgetting import forget_memories
+        from strength.actions.instruction_trials import try_extraction
         from strength.admin import imported_conversations, nights, panels, review
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
+        TRIALS["extraction_instructions"] = try_extraction
         EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories

@@ -10,6 +10,7 @@ class SummariesConfig(AppConfig):
         from conversations.actions import project_routing, sessions
         from conversations.actions.forgetting import DERIVED
         from conversations.actions.imported_sessions import UNDO_HANDLERS
+        from conversations.actions.instruction_trials import TRIALS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
@@ -21,12 +22,14 @@ class SummariesConfig(AppConfig):
         from summaries.actions import imported_documents as imports
         from summaries.actions.files import export_tree
         from summaries.actions.forgetting import forget_written
+        from summaries.actions.instruction_trials import try_summary
         from summaries.actions.routing import route
         from summaries.actions.summaries import session_summary
         from summaries.actions.triggers import backfill_pieces
         from summaries.admin import panels
 
         TREE_EXPORTS.append(export_tree)
+        TRIALS["summary_instructions"] = try_summary
         WRITERS[ImportedDocument] = imports.write_documents
         UNDOERS.update({imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects})
         UNDO_HANDLERS.append(imports.undo_summaries)

@@ -5,7 +5,6 @@ open and no connection is held.
 """
 
 import hashlib
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,14 @@ from django.db import DatabaseError, connection, transaction
 from conversations.actions.answers import TurnSuperseded, close_turn, store_failure, store_or_later
 from conversations.actions.context import ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import add_messages, show_branch
-from conversations.actions.questions import NoSuchCall, Question, asked_of, shown_messages
+from conversations.actions.questions import (
+    NoSuchCall,
+    Question,
+    asked_of,
+    options_within_window,
+    request_of,
+    shown_messages,
+)
 from conversations.actions.sessions import open_session
 from conversations.actions.turn_leases import LEASE, renewed
 from conversations.domain.content import Block, calls_in, parts_in, references_in
@@ -34,7 +40,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -272,7 +278,7 @@ def _take_over(turn: ChatTurn, until: datetime) -> ChatTurn:
 
 
 def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime) -> CompletionRequest:
-    agent = turn.actor.agent
+    agent, request = turn.actor.agent, request_of(question, policy, by)
     system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     provider_format = llm_provider().form
@@ -288,23 +294,14 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,
                 discloses_project=True, has_tools=bool(question.tools or shown), remembers=remembers,
-                instructions=question.instructions, options=question.options,
+                instructions=question.instructions, options=options_within_window(turn.actor, question, request),
             ),
             by=by, now=now,
         )  # fmt: skip
         system, turns = context.assembly.prompt_and_turns
         turn.context_metadata, turn.receipt = context.metadata, context.receipt
         turn.routing = context.routing.as_json() if context.routing else None
-    return CompletionRequest(
-        operation=Operation.CHAT,
-        messages=tuple(map(ChatMessage.of, turns)),
-        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
-        deadline_seconds=policy.chat_deadline_seconds,
-        system=system,
-        tools=question.tools,
-        constraints=question.constraints,
-        key_id=by.key_id,
-    )
+    return replace(request, messages=tuple(map(ChatMessage.of, turns)), system=system)
 
 
 def key_digest(principal: str, key: str) -> str:

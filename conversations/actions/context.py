@@ -308,7 +308,6 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
 def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
     context = request.context
     routing = request.routing if context.discloses_project else None
-    may_ask = context.project == AUTO
     while True:
         try:
             return assemble(
@@ -323,8 +322,8 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
                     format=context.format,
                     project=request.project,
                     disclosed=request.project if routing and routing.discloses else None,
-                    offered=routing.candidates if routing and may_ask else (),
-                    proposed=routing.proposed_name if routing and may_ask else None,
+                    offered=routing.candidates if routing else (),
+                    proposed=routing.proposed_name if routing else None,
                     author=context.author,
                     session_id=str(context.session.pk) if context.session else "",
                     now=local_time(request.now, request.zone) if request.policy.include_clock else None,

@@ -1,6 +1,7 @@
 """Questions to the chat, and the conversation that a client shows with one."""
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,10 +11,15 @@ from django.db.models import Q
 
 from conversations.domain.content import Block
 from conversations.domain.messages import NewMessage, Role, ShownMessage
+from conversations.domain.policy import MIN_TOKENS_LIMIT, ChatPolicy, ContextPolicy
 from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Message
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
-from memoryhub.llm.types import Constraints, Tool
+from memoryhub.llm.client import prompt_room
+from memoryhub.llm.types import CompletionRequest, Constraints, Operation, Tool
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 
 
 class NoSuchCall(DomainError):
@@ -87,6 +93,28 @@ class Question:
             sorted(self.options.items()),
             *(value for value in (self.author, self.blocks, self.tool_results, self.tools) if value),
         )
+
+
+def request_of(question: Question, policy: ChatPolicy, by: Principal) -> CompletionRequest:
+    """Return the request for a question's answer, without its texts."""
+    return CompletionRequest(
+        operation=Operation.CHAT,
+        messages=(),
+        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
+        deadline_seconds=policy.chat_deadline_seconds,
+        tools=question.tools,
+        constraints=question.constraints,
+        key_id=by.key_id,
+    )
+
+
+def options_within_window(actor: Actor, question: Question, request: CompletionRequest) -> Mapping[str, Any]:
+    """Return a question's options, with a lower token limit where the model's context window is smaller. Network."""
+    room = prompt_room(request)
+    policy = effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
+    if room is None or policy.token_limit <= room:
+        return question.options
+    return {**question.options, "max_tokens": max(MIN_TOKENS_LIMIT, int(room / policy.token_safety_margin))}
 
 
 def asked_of(turn: ChatTurn, question: Question) -> tuple[NewMessage, Message | None]:

@@ -4,14 +4,14 @@ read memory (ADR 51).
 Nothing is stored but the ledger entry.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from conversations.actions.answers import TurnSuperseded, unstored
 from conversations.actions.context import ContextRequest, assemble_context
-from conversations.actions.questions import Question
+from conversations.actions.questions import Question, options_within_window, request_of
 from conversations.domain.content import Language, blocks_of, parts_in, references_in
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role, ShownMessage
@@ -23,7 +23,7 @@ from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, run_in_background
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Delta, Operation
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Delta
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -69,26 +69,24 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
 def _request(
     turn: ChatTurn, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
 ) -> CompletionRequest:
-    policy = effective_policy(ChatPolicy, turn.actor.agent, turn.actor)
+    request = request_of(question, effective_policy(ChatPolicy, turn.actor.agent, turn.actor), by)
     remembers = question.with_memory and any(each.role == Role.USER for each in said)
-    system, messages = _remembered(turn, said, question, by, now) if remembers else _alone(turn, said, question)
-    return CompletionRequest(
-        operation=Operation.CHAT,
-        messages=tuple(map(ChatMessage.of, messages)),
-        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
-        deadline_seconds=policy.chat_deadline_seconds,
-        system=system,
-        tools=question.tools,
-        constraints=question.constraints,
-        key_id=by.key_id,
+    system, messages = (
+        _remembered(turn, said, question, request, by, now) if remembers else _alone(turn, said, question)
     )
+    return replace(request, messages=tuple(map(ChatMessage.of, messages)), system=system)
 
 
 Written = tuple[Any, Sequence[Mapping[str, Any]]]
 
 
 def _remembered(
-    turn: ChatTurn, said: Sequence[NewMessage], question: Question, by: Principal, now: datetime
+    turn: ChatTurn,
+    said: Sequence[NewMessage],
+    question: Question,
+    empty: CompletionRequest,
+    by: Principal,
+    now: datetime,
 ) -> Written:
     """Return the messages with their context, as system prompt and turns; the context is a dry run."""
     agent = turn.actor.agent
@@ -98,7 +96,8 @@ def _remembered(
         message=asked.content, attachments=references_in(asked.blocks), parts=parts_in(asked.blocks),
         author=asked.author, shown=tuple(shown),
         project=question.project, perspective=question.perspective,
-        format=llm_provider().form, instructions=question.instructions, options=question.options,
+        format=llm_provider().form, instructions=question.instructions,
+        options=options_within_window(turn.actor, question, empty),
     )  # fmt: skip
     tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)
     context = assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)

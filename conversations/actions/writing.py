@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import cast
 
 from conversations.domain.content import Language
-from conversations.domain.languages import AUTO, Writing, writing
 from conversations.domain.policy import WritingPolicy
+from conversations.domain.statements.languages import AUTO, Writing, writing
 from memoryhub.auth.access import Tenant
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy

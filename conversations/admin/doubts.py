@@ -5,8 +5,8 @@ from typing import Any, Final
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED
-from conversations.domain.speech import Speech
+from conversations.domain.statements.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED
+from conversations.domain.statements.kinds import Speech
 
 NOT_SAID: Final = _("No message says “{detail}”.")
 DOUBT_LABELS: Final = {

@@ -68,7 +68,7 @@ from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import PolicyError
-from memoryhub.unfold import Page
+from memoryhub.unfold import Page, needs_of
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MAX_SUGGESTIONS: Final = 50
@@ -188,6 +188,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(AGENT_ITSELF)})
     memory = as_uuid(submitted_text(request, "memory"))
     context: dict[str, Any] = {"form": form, "suggested": _suggested(form), "may_keep": may_save, "memory": memory}
+    context["may_instruct"] = request.user.has_perms(needs_of("instructions"))
     if result is not None and result.request.session is None:
         result.notices.extend(_sessions_continued(result))
     if result is not None and memory is not None:

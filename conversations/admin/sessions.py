@@ -125,6 +125,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             summarise=summarise_url(session),
             may_forget=_may_forget(request),
             may_try=request.user.has_perms(needs_of("playground")),
+            may_instruct=request.user.has_perms(needs_of("instructions")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
             **timeline_context(request, session),
         )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from conversations.domain.client_talk import Unstored
-from conversations.domain.languages import AUTO, is_setting
 from conversations.domain.layers import BY_NAME, PRECEDENCE
+from conversations.domain.statements.languages import AUTO, is_setting
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole, words
 
@@ -25,6 +25,7 @@ PLACEMENTS: Final = {
     WITH_USER_MESSAGE: _("with the message"),
 }
 
+MIN_TOKENS_LIMIT: Final = 1_000
 MAX_TOKENS_LIMIT: Final = 2**53
 """The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
 
@@ -103,7 +104,7 @@ class ContextPolicy(Policy):
             _("Lowest relevance of earlier messages"),
             _("the best earlier message must reach it, and others a twentieth of it"),
         ),
-        "max_tokens": whole(1_000, MAX_TOKENS_LIMIT).described(
+        "max_tokens": whole(MIN_TOKENS_LIMIT, MAX_TOKENS_LIMIT).described(
             _("Token limit"), _("how many tokens the model reads at most"), _("tokens")
         ),
         "token_safety_margin": number(0.5, 0.95).described(

@@ -15,7 +15,7 @@ from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind
+from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind, limits_of
 from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
 
 log = logging.getLogger(__name__)
@@ -127,16 +127,15 @@ def _decode(value: Any) -> Any:
 
 
 def _claim_rows(values: dict[str, Any], kind: JobKind, lock: int | None) -> list[tuple[Any, ...]]:
-    if lock is None and kind.at_once is None:
+    limits = limits_of(kind)
+    if lock is None and not limits:
         return query("claim", **values)
     with transaction.atomic():
         if lock is not None:
             query("lock_key", lock=lock)
-        if kind.at_once is None:
-            return query("claim", **values)
-        query("serialize_claims", kind=kind.name)
-        ((running,),) = query("count_running", kind=kind.name)
-        if running < kind.at_once:
+        for limit in limits:
+            query("serialize_claims", limit=limit.name)
+        if all(query("count_running", kinds=limit.kinds) < [(limit.most,)] for limit in limits):
             return query("claim", **values)
     _postpone(values["id"])
     return []

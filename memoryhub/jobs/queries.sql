@@ -71,10 +71,13 @@ ON CONFLICT DO NOTHING
 -- Offer what is due to one worker, and to no other for a while, in the order of turns. Kinds of which enough run, and
 -- jobs whose like is running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
 -- Materialized: a planner that runs the choice once for each row would offer more than LIMIT allows.
-WITH bounded AS MATERIALIZED (
-    SELECT bounded.kind FROM unnest(%(kinds)s::text[], %(most)s::int[]) AS bounded (kind, most)
-    WHERE bounded.most <= (
-        SELECT count(*) FROM memoryhub_job AS running WHERE running.kind = bounded.kind AND running.state = 'running'
+WITH limits AS MATERIALIZED (
+    SELECT * FROM unnest(%(limits)s::text[], %(kinds)s::text[], %(most)s::int[]) AS limits (name, kind, most)
+), bounded AS MATERIALIZED (
+    SELECT limits.kind FROM limits
+    WHERE limits.most <= (
+        SELECT count(*) FROM memoryhub_job AS running JOIN limits AS same ON same.kind = running.kind
+        WHERE running.state = 'running' AND same.name = limits.name
     )
 ), chosen AS MATERIALIZED (
     SELECT waiting.id FROM memoryhub_job AS waiting
@@ -119,11 +122,11 @@ WHERE job.id = free.id AND free.state = 'queued'
 RETURNING job.id, job.actor_id, job.key, job.payload, job."order", job.attempts, job.cursor
 
 -- name: serialize_claims
--- Serializes claims of a kind with a limit, so that each counts the one before it.
-SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))
+-- Serializes claims under a limit, so that each counts the one before it.
+SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(limit)s, 0))
 
 -- name: count_running
-SELECT count(*) FROM memoryhub_job WHERE kind = %(kind)s AND state = 'running'
+SELECT count(*) FROM memoryhub_job WHERE kind = ANY(%(kinds)s) AND state = 'running'
 
 -- name: postpone
 UPDATE memoryhub_job SET due_at = now() + %(seconds)s * interval '1 second' WHERE id = %(id)s AND state = 'queued'

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import query
-from memoryhub.jobs.registry import KINDS, Event, job_kind, schedules
+from memoryhub.jobs.registry import KINDS, Event, job_kind, limits_of, schedules
 from memoryhub.jobs.retries import next_firing
 
 OFFERED_SECONDS: Final = 10
@@ -124,8 +124,9 @@ class Offer:
 
 
 def offer(count: int) -> list[Offer]:
-    limits = {kind.name: kind.at_once for kind in KINDS.values() if kind.at_once is not None}
-    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*limits], most=[*limits.values()])
+    limits = [(limit.name, kind.name, limit.most) for kind in KINDS.values() for limit in limits_of(kind)]
+    names, kinds, most = map(list, zip(*limits, strict=True)) if limits else ([], [], [])
+    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, limits=names, kinds=kinds, most=most)
     return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in rows]
 
 

@@ -29,6 +29,10 @@ CALLS_OF_AN_ATTEMPT: Final = 4
 """Calls of a slow model for which the deadlines leave room."""
 
 
+ASKS_MODEL: Final = "asks_model"
+"""Name of the common limit of the kinds that ask a model."""
+
+
 @dataclass(frozen=True)
 class After:
     """A trigger: enqueue the job in the transaction of an event.
@@ -122,6 +126,27 @@ def job(
         return run
 
     return register
+
+
+@dataclass(frozen=True)
+class RunningLimit:
+    """How many jobs of some kinds may run at a time, over all workers."""
+
+    name: str
+    kinds: list[str]
+    most: int
+
+
+def limits_of(kind: JobKind) -> list[RunningLimit]:
+    """Return the limits of a kind: its own, and that of a model server which answers few calls at once.
+
+    A job that waits for the server is not claimed yet, so that its deadline does not run.
+    """
+    limits = [] if kind.at_once is None else [RunningLimit(kind.name, [kind.name], kind.at_once)]
+    if kind.asks_model and settings.LLM.parallel is not None:
+        asking = [each.name for each in KINDS.values() if each.asks_model]
+        limits.append(RunningLimit(ASKS_MODEL, asking, settings.LLM.parallel))
+    return limits
 
 
 def job_kind(name: str) -> JobKind:

@@ -32,7 +32,14 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.db.pool import after_answer, release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderTimeout, ProviderUnavailable
+from memoryhub.llm.errors import (
+    BadAnswer,
+    PromptTooLong,
+    ProviderError,
+    ProviderRejected,
+    ProviderTimeout,
+    ProviderUnavailable,
+)
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
@@ -48,7 +55,7 @@ from memoryhub.llm.types import (
     is_image,
 )
 from memoryhub.llm.usage.calibration import calibrated, prior_of
-from memoryhub.llm.usage.caps import Size
+from memoryhub.llm.usage.caps import NOBODY, Size
 from memoryhub.llm.usage.recording import Meter, payer
 from memoryhub.llm.usage.spending import check_cap
 from memoryhub.tenancy.models import Actor
@@ -65,6 +72,12 @@ MAX_HALVINGS: Final = 20
 
 CONTENT_REFUSED: Final = "refused"
 """Code of a refusal for a text's content; any other code is about the request's form."""
+
+WINDOW_SHARE: Final = 4
+"""Part of a small context window that is kept for the answer, and that the material of a background call may have.
+
+The other half is for instructions and the schema: about 1,500 tokens of an extraction.
+"""
 
 RECORDED_WITHIN: Final = 1.0
 """Seconds that an answer waits for its entry in the ledger."""
@@ -114,8 +127,10 @@ def llm_provider() -> LLMProvider:
     return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider])(config))
 
 
-def complete(request: CompletionRequest, *, actor: Actor, records_later: bool = False) -> Completion:
+def complete(request: CompletionRequest, *, actor: Actor | None, records_later: bool = False) -> Completion:
     """Return a model's finished answer, at the cost of the actor's agent; network, so outside any transaction.
+
+    Without an actor it is a call of the operator's own.
 
     No database connection is held during the call. With `records_later` the ledger is written after the response, which
     then does not wait for the database. Raises ProviderError; SpendCapReached, before anything is sent, if
@@ -124,8 +139,9 @@ def complete(request: CompletionRequest, *, actor: Actor, records_later: bool = 
     provider = llm_provider()
     if provider.name == "none":
         return provider.complete(request)
-    if request.operation not in INTERACTIVE:
+    if actor is not None and request.operation not in INTERACTIVE:
         check_cap(actor, now=timezone.now())
+    request = _within_window(provider, request)
     meter, error = _meter(provider, request, actor), None
     with release_connection():
         meter.start()
@@ -151,6 +167,7 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
         provider.probe()
     if request.operation not in INTERACTIVE:
         await run_in_thread(check_cap, actor, now=timezone.now())
+    request = await run_in_thread(_within_window, provider, request)
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
     pieces = provider.stream(request, on_failed=meter.failed)
@@ -173,6 +190,49 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
 def call_seconds(operation: Operation, usual: float) -> float:
     """Return the deadline of a background call, which settings may extend for a slow server."""
     return usual if operation in INTERACTIVE else settings.LLM.seconds_for(operation, usual)
+
+
+def context_window(operation: Operation) -> int | None:
+    """Return the context window of the model that answers an operation; None where it is unknown. Network."""
+    return _window(llm_provider(), operation)
+
+
+def _window(provider: LLMProvider, operation: Operation) -> int | None:
+    with release_connection():
+        return provider.context_window(operation)
+
+
+def material_limit(operation: Operation, usual: int) -> int:
+    """Return how many tokens of texts a background prompt may hold, so that it fits the context window. Network."""
+    window = context_window(operation)
+    return usual if window is None else min(usual, window // WINDOW_SHARE)
+
+
+def prompt_room(request: CompletionRequest) -> int | None:
+    """Return the tokens that the context window leaves for more texts of a request; None where it is unknown."""
+    provider = llm_provider()
+    window = _window(provider, request.operation)
+    return None if window is None else _room(provider, request, window)
+
+
+def _room(provider: LLMProvider, request: CompletionRequest, window: int) -> int:
+    # Images cost a small model far less than the upper bound that is counted for them.
+    images = IMAGE_TOKENS * sum(map(is_image, request.blocks))
+    size = size_of(request, counter_of(provider, request.operation)).estimated_tokens - images
+    return window - size - min(request.max_output_tokens, window // WINDOW_SHARE)
+
+
+def _within_window(provider: LLMProvider, request: CompletionRequest) -> CompletionRequest:
+    """Return a request whose answer is as long as the context window allows. Raises PromptTooLong. Network."""
+    window = _window(provider, request.operation)
+    if window is None:
+        return request
+    reserved = min(request.max_output_tokens, window // WINDOW_SHARE)
+    room = _room(provider, request, window)
+    if room < 0:
+        setting = f"MEMORYHUB_LLM_CONTEXT_WINDOW_{request.operation.name}"
+        raise PromptTooLong(size=window - room - reserved, window=window, setting=setting)
+    return replace(request, max_output_tokens=min(request.max_output_tokens, room + reserved))
 
 
 def complete_json(
@@ -272,10 +332,10 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     return Size(estimated, by_script, messages, is_plain)
 
 
-def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> Meter:
+def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor | None) -> Meter:
     operation, model = request.operation, provider.model_for(request.operation)
     return Meter(
-        replace(payer(actor), key_id=request.key_id), operation, provider.name, model,
+        replace(payer(actor) if actor else NOBODY, key_id=request.key_id), operation, provider.name, model,
         size=lambda: size_of(request, counter_of(provider, operation)), most_output=request.max_output_tokens,
     )  # fmt: skip
 

@@ -5,11 +5,23 @@ of every repr.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
-from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_seconds, read_url, read_value, set_names
+from memoryhub.env import (
+    EnvironmentProblem,
+    read_choice,
+    read_key,
+    read_number,
+    read_seconds,
+    read_url,
+    read_value,
+    set_names,
+)
 from memoryhub.llm.types import Operation
 
 LLM_PROVIDERS = {
@@ -27,6 +39,10 @@ SELF_HOSTED_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 60.0
 """Longest usual background call to a vendor; deadlines of jobs are made for it."""
 
+MIN_WINDOW: Final = 1_024
+MAX_WINDOW: Final = 10_000_000
+MAX_PARALLEL: Final = 64
+
 REMOTE_SETTINGS = ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY")
 MODEL_SETTINGS = ("MEMORYHUB_LLM_MODEL", *(f"MEMORYHUB_LLM_MODEL_{operation.name}" for operation in Operation))
 
@@ -43,6 +59,10 @@ class LLMConfig:
     """Longest background calls of single operations, where they are set or the server is self-hosted."""
     attempt_timeout_seconds: float = 120.0
     """Longest wait for one answer, and in a stream for its next piece; each request has a deadline besides."""
+    windows: Mapping[Operation, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Context windows in tokens, where they are set."""
+    parallel: int | None = None
+    """Background jobs that may ask the model at the same time; None: any number."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -63,7 +83,16 @@ class LLMConfig:
         usual = read_seconds(environ, "MEMORYHUB_LLM_SECONDS") or (SELF_HOSTED_SECONDS if base_url else None)
         own = {op: read_seconds(environ, f"MEMORYHUB_LLM_SECONDS_{op.name}") or usual for op in BACKGROUND}
         seconds = MappingProxyType({op: value for op, value in own.items() if value})
-        return cls(provider, read_value(environ, "MEMORYHUB_LLM_MODEL"), chosen, base_url, api_key, seconds)
+        return cls(
+            provider,
+            read_value(environ, "MEMORYHUB_LLM_MODEL"),
+            chosen,
+            base_url,
+            api_key,
+            seconds,
+            windows=_windows(environ),
+            parallel=_parallel(environ, base_url),
+        )
 
     @staticmethod
     def _provider(environ: Mapping[str, str]) -> str:
@@ -97,16 +126,40 @@ class LLMConfig:
     def known_as(self, model: str) -> str | None:
         """Return the name that determines how a model counts tokens; None if it does not.
 
-        A server of others may answer a vendor's default name with whatever it has; a name that somebody chose is meant.
+        A server of others may answer a vendor's default name with whatever it has; a chosen name is meant.
         """
         is_chosen = model == self.model or model in self.models.values()
         return model if is_chosen or not self.base_url else None
 
 
+def _windows(environ: Mapping[str, str]) -> Mapping[Operation, int]:
+    name = "MEMORYHUB_LLM_CONTEXT_WINDOW"
+    limits = {"low": MIN_WINDOW, "high": MAX_WINDOW}
+    usual = read_number(environ, name, **limits)
+    own = {op: read_number(environ, f"{name}_{op.name}", **limits) or usual for op in Operation}
+    return MappingProxyType({op: size for op, size in own.items() if size})
+
+
+def _parallel(environ: Mapping[str, str], base_url: str | None) -> int | None:
+    """Return how many jobs may ask at once; 0 sets no limit, and a server on a private address has one of 1."""
+    chosen = read_number(environ, "MEMORYHUB_LLM_PARALLEL", low=0, high=MAX_PARALLEL)
+    if chosen is None:
+        return 1 if base_url and is_local(base_url) else None
+    return chosen or None
+
+
+def is_local(url: str) -> bool:
+    """Return whether an address is of this machine or a private network, as far as it shows without a look-up."""
+    host = urlsplit(url).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_private
+    return "." not in host or host.endswith((".local", ".internal", ".lan", ".localhost"))
+
+
 def ineffective_llm_settings(environ: Mapping[str, str]) -> list[str]:
     """Return a sentence about the variables that are set and name a model that is never used, if any.
 
-    Without a provider a model's name still says how tokens are counted, which is all that `none` can want of it.
+    Without a provider a model's name still determines how tokens are counted, which is all that `none` needs.
     """
     if LLMConfig.from_env(environ).provider != "none":
         return []

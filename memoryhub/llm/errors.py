@@ -52,6 +52,18 @@ class ProviderRejected(ProviderError):
         self.reason = reason
 
 
+class PromptTooLong(ProviderRejected):
+    """A request exceeds the model's context window; it was not sent."""
+
+    def __init__(self, *, size: int, window: int, setting: str) -> None:
+        super().__init__(
+            f"The request of about {size:,} tokens leaves no room for an answer in the model's context window of "
+            f"{window:,}. Give the model a larger window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; vLLM: "
+            f"--max-model-len; LM Studio: context length), or correct {setting} where the server has a larger one.",
+            code="context_window",
+        )
+
+
 class ProviderMisconfigured(ProviderError):
     """A key, address, model, dimension or optional package is wrong or missing; an operator must act."""
 

@@ -12,6 +12,7 @@ from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderRejected
 from memoryhub.llm.remote import Clock, Exchange, RemoteProvider, from_event
 from memoryhub.llm.types import Completion, CompletionRequest, Constraints, Form, OnFailed, Operation, ignore_failure
+from memoryhub.llm.windows import reported_window
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -28,6 +29,10 @@ ABOUT_FORMS = ("response_format", "json_schema", "json_object", "grammar")
 """Words of servers that refuse such a way."""
 
 
+KNOWN_SECONDS = 600.0
+"""Seconds for which a reported context window is taken as unchanged; Ollama loads a model again with another."""
+
+
 class OpenAIProvider(RemoteProvider):
     name: ClassVar[str] = "openai"
     sdk: ClassVar[ModuleType] = openai
@@ -37,6 +42,7 @@ class OpenAIProvider(RemoteProvider):
     def __init__(self, config: LLMConfig, *, clock: Clock | None = None) -> None:
         super().__init__(config, clock=clock)
         self._forms: Sequence[str] = JSON_FORMS
+        self._windows: dict[str, tuple[float, int | None]] = {}
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
@@ -46,6 +52,17 @@ class OpenAIProvider(RemoteProvider):
             max_retries=0,
             http_client=http,
         )
+
+    def context_window(self, operation: Operation) -> int | None:
+        """Return the window that is set, else what a server of another vendor reports, asked every ten minutes."""
+        if operation in self._config.windows or not self._config.base_url:
+            return super().context_window(operation)
+        model, now = self.model_for(operation), self._clock.now()
+        asked_at, window = self._windows.get(model, (-KNOWN_SECONDS, None))
+        if now - asked_at >= KNOWN_SECONDS:
+            window = reported_window(self._config.base_url, model, api_key=self._config.api_key)
+            self._windows[model] = (now, window)
+        return window
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
         sent = {**self._question(request), "stream": stream}

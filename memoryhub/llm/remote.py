@@ -254,6 +254,9 @@ class RemoteProvider(LLMProvider):
     def model_for(self, operation: Operation) -> str:
         return self._config.model_for(operation) or default_model(self.name, operation)
 
+    def context_window(self, operation: Operation) -> int | None:
+        return self._config.windows.get(operation)
+
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
         def attempt(seconds: float) -> Completion:
             content = run(self._body(self._open(request, seconds, stream=False), seconds))

@@ -200,6 +200,10 @@ class LLMProvider(ABC):
         """Return the fields of constraints that the vendor has nothing for."""
         return ()
 
+    def context_window(self, operation: Operation) -> int | None:
+        """Return the tokens that prompt and answer may have together; None where that is unknown. Network."""
+        return None
+
     def count_tokens(self, request: CompletionRequest) -> int | None:
         """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell.
 

@@ -15,12 +15,12 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
-from conversations.domain.grounding import Doubt
+from conversations.domain.statements.grounding import Doubt
 from conversations.models import Message
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.embeddings.spaces import active_space, embed_query
-from memoryhub.llm.client import complete_json
+from memoryhub.llm.client import complete_json, counter_in_use, material_limit
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
@@ -76,6 +76,7 @@ SIMILARITY_FLOOR: Final = 0.15
 """Minimum relevance by cosine alone of a possible paraphrase."""
 
 MAX_KNOWN: Final = 60
+JUDGED_TOKENS: Final = 12_000
 """Known statements in one prompt; further prompts hold the rest."""
 
 MERGED_KINDS: Final = (Kind.FACT, Kind.PREFERENCE)
@@ -137,7 +138,8 @@ def _resolve_by_model(
 ) -> dict[int, Resolution]:
     related: dict[int, dict[KnownMemory, Relation]] = {}
     uncompared = defaultdict[int, list[KnownMemory]](list)
-    for indexes, known in _questions(extracted, comparisons):
+    most = material_limit(Operation.JUDGE, JUDGED_TOKENS)
+    for indexes, known in _questions(extracted, comparisons, most=most):
         blocks = statement_blocks(known, [extracted[index].content for index in indexes], language=actor.agent.language)
         try:
             data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
@@ -170,25 +172,28 @@ def _resolve_by_model(
 
 
 def _questions(
-    extracted: Sequence[ExtractedMemory], comparisons: Mapping[int, Collection[KnownMemory]]
+    extracted: Sequence[ExtractedMemory], comparisons: Mapping[int, Collection[KnownMemory]], *, most: int
 ) -> Iterator[tuple[list[int], list[KnownMemory]]]:
-    """Yield indexes of new statements with the known ones to compare them with, a prompt for each.
+    """Yield indexes of new statements with the known ones to compare them with, a prompt of `most` tokens for each.
 
     Untrusted texts have prompts of their own, since they may hold instructions to the model; those that a person
     rejected are compared with trusted statements in a further prompt.
     """
+    count = counter_in_use(Operation.JUDGE).count
     for new_is_trusted, known_is_trusted in ((True, True), (True, False), (False, None)):
-        indexes, known = list[int](), dict[KnownMemory, None]()
+        indexes, known, tokens = list[int](), dict[KnownMemory, None](), 0
         for index in (key for key in comparisons if extracted[key].is_trusted is new_is_trusted):
             added = {
                 statement: None for statement in comparisons[index] if known_is_trusted in (None, statement.is_trusted)
             }
-            if len(known | added) > MAX_KNOWN and indexes:
+            size = sum(map(count, [extracted[index].content, *(each.text for each in added if each not in known)]))
+            if indexes and (len(known | added) > MAX_KNOWN or tokens + size > most):
                 yield indexes, list(known)
-                indexes, known = [], {}
+                indexes, known, tokens = [], {}, 0
             if added:
                 indexes.append(index)
                 known |= added
+                tokens += size
         if indexes:
             yield indexes, list(known)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.grounding import Doubt
+from conversations.domain.statements.grounding import Doubt
 from conversations.models import Message
 from memoryhub.auth.principals import Principal, PrincipalKind
 from memoryhub.auth.screening import Screening

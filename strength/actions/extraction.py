@@ -30,7 +30,7 @@ from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed, State
-from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, may_retry
+from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, material_limit, may_retry
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.types import Operation
@@ -194,16 +194,28 @@ MAX_MESSAGES: Final = 200
 
 @dataclass(frozen=True)
 class ExtractionRun:
-    """One attempt to extract an actor's messages; `bad_attempts` counts earlier ones that ended in bad answers."""
+    """One attempt to extract an actor's messages; `bad_attempts` counts earlier ones that ended in bad answers.
+
+    `instructions` are tried in place of the policy's.
+    """
 
     actor: Actor
     by: Principal
     now: datetime
     bad_attempts: int = 0
+    instructions: str | None = None
+
+    @property
+    def rules(self) -> str:
+        """Return the operator's own instructions."""
+        if self.instructions is not None:
+            return self.instructions
+        return effective_policy(WritingPolicy, self.actor.agent, self.actor).extraction_instructions
 
     @property
     def max_tokens(self) -> int:
-        return effective_policy(ExtractionPolicy, self.actor.agent, self.actor).extraction_max_tokens
+        policy = effective_policy(ExtractionPolicy, self.actor.agent, self.actor)
+        return material_limit(Operation.EXTRACT, policy.extraction_max_tokens)
 
 
 def extract(
@@ -294,7 +306,7 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
     return True
 
 
-def _source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessage]:
+def source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessage]:
     zone = zone_of(actor.agent, actor)
     texts = message_texts(rows, actor.agent.language)
     return [
@@ -335,13 +347,13 @@ def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[
     """Return the memories extracted from a slice, the `seq` up to which it was read, and that of a skipped message."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).with_tools().order_by("seq")
-    messages = _source_messages(list(rows[:MAX_MESSAGES]), run.actor)
+    messages = source_messages(list(rows[:MAX_MESSAGES]), run.actor)
     until = messages[-1].seq if len(messages) == MAX_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     piece = next_slice(messages, max_tokens=run.max_tokens, count=count, until=until)
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
-        return _extract_items(run, session, span, replace(piece, lines=tuple(lines)))
+        return extract_items(run, session, span, replace(piece, lines=tuple(lines)))
 
     lines, extracted, error = complete_in_halves(
         piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(probe_lines(piece))
@@ -355,7 +367,7 @@ def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[
     return [], until, seq
 
 
-def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
+def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
     """Extract items from a slice by a model, with earlier messages as context; for a trusted slice, trusted ones."""
     if not piece.has_user_message:
         return []
@@ -366,7 +378,7 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].message.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    previous = _source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
+    previous = source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
     earlier_texts = earlier_lines(previous, max_tokens=run.max_tokens, count=count)
     topic_rules = [("extract_only", topics.include), ("extract_without", topics.exclude)]
@@ -374,7 +386,7 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     rules = [prompt(name, language, topics=comma.join(topic_names)) for name, topic_names in topic_rules if topic_names]
     if len(piece.people) > 1:
         rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
-    rules.append(effective_policy(WritingPolicy, agent, actor).extraction_instructions)
+    rules.append(run.rules)
     data = complete_json(
         actor,
         Operation.EXTRACT,

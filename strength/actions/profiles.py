@@ -4,6 +4,7 @@ The job reads the user's preferences and facts, asks the model outside any trans
 is still the one that it read: a person's edit wins. What is shown is decided at each read.
 """
 
+import sys
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,7 +22,7 @@ from memoryhub.auth.principals import Forbidden, Principal, TextVerb
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.llm.client import complete_json, llm_provider
+from memoryhub.llm.client import complete_json, counter_in_use, llm_provider, material_limit
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -39,6 +40,7 @@ from strength.domain.profile import (
     Source,
     count_changes,
     entries_of,
+    first_within,
     memory_blocks,
     parse_lines,
     remove_memories,
@@ -132,15 +134,17 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
         or (profile is not None and profile.locked)
     ):
         return None
+    most = material_limit(Operation.SUMMARIZE, sys.maxsize)
+    read = first_within(memories, most=most, count=counter_in_use(Operation.SUMMARIZE).count)
     data = complete_json(
         actor,
         Operation.SUMMARIZE,
         "profile",
-        memory_blocks(memories, language=actor.agent.language),
+        memory_blocks(read, language=actor.agent.language),
         SCHEMA,
         most=MAX_LINES,
     )
-    lines, base = parse_lines(data, memories), _profile_version(profile)
+    lines, base = parse_lines(data, read), _profile_version(profile)
     return lambda: _write_profile(job, actor, lines, sources, base, now)
 
 

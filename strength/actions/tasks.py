@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import transaction
 
 from conversations.actions.project_routing import route_to_project
-from conversations.domain.grounding import Doubt
 from conversations.domain.routing import AUTO, UNNAMED, Routing
+from conversations.domain.statements.grounding import Doubt
 from memoryhub.auth.access import Tenant, lock_actor, resolve_many
 from memoryhub.auth.principals import Principal
 from memoryhub.auth.screening import Screening

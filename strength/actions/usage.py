@@ -18,10 +18,10 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.writing import writing_for
-from conversations.domain.grounding import Doubt, Evidence
 from conversations.domain.layers import MEMORY_LAYERS
 from conversations.domain.messages import TurnState
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.grounding import Doubt, Evidence
+from conversations.domain.statements.kinds import Spoken
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind

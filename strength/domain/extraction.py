@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
-from conversations.domain.grounding import Doubt, Evidence, Verdict
 from conversations.domain.layers import PHRASES
-from conversations.domain.speech import DROPPED, Speech, Spoken
+from conversations.domain.statements.grounding import Doubt, Evidence, Verdict
+from conversations.domain.statements.kinds import DROPPED, Speech, Spoken
 from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem

@@ -5,11 +5,12 @@ and join: every word of substance, number and negation in it must be in those me
 (ADR 39). A line that a person wrote may rest on none.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -24,6 +25,9 @@ JOB_KIND: Final = "write_profile"
 MAX_LINES: Final = 40
 MAX_LINE_LENGTH: Final = 400
 MAX_TEXT_LENGTH: Final = 20_000
+LINE_TOKENS: Final = 8
+"""Tokens of a memory's number and kind in the prompt."""
+
 MAX_MEMORIES_PER_LINE: Final = 8
 """Most memories joined in a line; a line is hidden when one of them changes."""
 
@@ -117,6 +121,14 @@ def memory_blocks(memories: Sequence[ProfileMemory], *, language: str) -> dict[s
     """Return the memories, numbered from 1, one line each with its kind, under their heading."""
     shown = [f"{number}. [{each.kind}] {one_line(each.content)}" for number, each in enumerate(memories, 1)]
     return {_HEADINGS.get(language, _HEADINGS["en"]): "\n".join(shown)}
+
+
+def first_within(
+    memories: Sequence[ProfileMemory], *, most: int, count: Callable[[str], int]
+) -> Sequence[ProfileMemory]:
+    """Return the first memories that have so many tokens together; contexts list the others unchanged."""
+    sizes = accumulate(count(each.content) + LINE_TOKENS for each in memories)
+    return memories[: sum(1 for size in sizes if size <= most)]
 
 
 def parse_lines(data: Any, memories: Sequence[ProfileMemory]) -> list[Line]:

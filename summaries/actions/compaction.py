@@ -25,7 +25,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.llm.client import NOT_CONFIGURED, call_seconds, complete
+from memoryhub.llm.client import NOT_CONFIGURED, call_seconds, complete, material_limit
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
@@ -39,6 +39,7 @@ from summaries.domain.compaction import (
     COMPACTED,
     NEVER_COMPACTED,
     PROTECTED_AGE,
+    SECTION_TOKENS,
     Block,
     CannotCompact,
     Outcome,
@@ -163,7 +164,7 @@ def _compacted_text(document: Document, policy: CompactionPolicy, now: datetime)
     protection = _protection(document, now, _protected_digests(document, now))
     pieces = pieces_of(document.text, protection)
     room = free_tokens(pieces, target=policy.target, count=count_raw)
-    sections = sections_of(pieces, count=count_raw)
+    sections = sections_of(pieces, count=count_raw, most=material_limit(Operation.COMPACT, SECTION_TOKENS))
     actor = document.project.actor
     parts = [
         _rewrite(actor, section, share) if section.free.strip() else section.text

@@ -28,7 +28,7 @@ from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor, lock_actor
 from memoryhub.auth.principals import Principal, Scope
 from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import complete
+from memoryhub.llm.client import complete, material_limit
 from memoryhub.llm.errors import ProviderError, ProviderTimeout
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
@@ -50,7 +50,7 @@ from summaries.actions.projects import (
 )
 from summaries.domain.documents import without_lines
 from summaries.domain.policy import AUTO, ProjectPolicy
-from summaries.domain.projects import CatalogEntry, EventKind, free_name, is_name, propose_name
+from summaries.domain.projects import CATALOG_TOKENS, CatalogEntry, EventKind, free_name, is_name, propose_name
 from summaries.domain.routing import (
     MODEL_AWAY,
     Action,
@@ -346,6 +346,7 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
         most_similar(request.text, request.examples, policy.routing_examples),
         current=request.current,
         count=count_raw,
+        most=material_limit(Operation.ROUTE, CATALOG_TOKENS),
     )
     fence = secrets.token_hex(FENCE_BYTES)
     completion = complete(

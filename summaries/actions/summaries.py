@@ -7,6 +7,7 @@ finds nothing left to do.
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import partial
@@ -200,7 +201,12 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
         rows = rows.filter(created_at__gte=state.request.start_time)
     if state.request and state.request.end_time:
         rows = rows.filter(created_at__lte=state.request.end_time)
-    messages = list(rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages])
+    rows = rows.with_tools().defer("blocks", "metadata").order_by("seq")
+    return spoken_messages(session, list(rows[: state.policy.summary_max_messages]))
+
+
+def spoken_messages(session: Session, messages: Sequence[Message]) -> list[SpokenMessage]:
+    """Return messages of a session, loaded with their tools, as a summarizer reads them."""
     zone = zone_of(session.actor.agent, session.actor)
     names = tell_apart([label(row.author) for row in messages], most=MAX_LABEL_LENGTH)
     return [

@@ -17,12 +17,12 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.writing import writing_for
-from conversations.domain.languages import Writing
 from conversations.domain.messages import Role
 from conversations.domain.policy import WritingPolicy
+from conversations.domain.statements.languages import Writing
 from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import call_seconds, complete, counter_in_use
+from memoryhub.llm.client import call_seconds, complete, context_window, counter_in_use
 from memoryhub.llm.errors import BadAnswer, ProviderTimeout
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.tokens import count_raw
@@ -139,15 +139,21 @@ class LLMSummarizer(Summarizer):
 
     generator = Generator.LLM
 
-    def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
+    def __init__(
+        self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize", instructions: str | None = None
+    ) -> None:
+        """Use the operator's instructions, or those given to be tried in their place."""
         super().__init__(actor, policy, task=task)
+        policy_instructions = effective_policy(WritingPolicy, actor.agent, actor).summary_instructions
+        self.own_instructions = policy_instructions if instructions is None else instructions
         self.counter = counter_in_use(Operation.SUMMARIZE)
         fence = _new_fence()
         longest = writing_for(actor, [], is_one=True)
         prompt_tokens = self.count(self._instructions(policy.summary_output_limit, longest)) + LANGUAGE_TOKENS
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
-        self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS)
+        overhead = prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS
+        self.limits = Limits.of(policy, overhead=overhead, window=context_window(Operation.SUMMARIZE))
 
     def count(self, text: str) -> int:
         return self.counter.count(text)
@@ -179,8 +185,7 @@ class LLMSummarizer(Summarizer):
 
     def _instructions(self, output_tokens: int, writing: Writing) -> str:
         words = prompt(self.task, writing.prompt, written=writing.phrase, **length_limits(output_tokens))
-        own = effective_policy(WritingPolicy, self.actor.agent, self.actor).summary_instructions
-        return "\n\n".join(filter(None, [words, own.strip()]))
+        return "\n\n".join(filter(None, [words, self.own_instructions.strip()]))
 
 
 def _new_fence() -> str:

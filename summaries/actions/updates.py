@@ -20,14 +20,14 @@ from django.db.models import Q
 from conversations.actions.forgetting import is_unchanged
 from conversations.actions.writing import writing_for
 from conversations.domain.content import MAX_LABEL_LENGTH, label
-from conversations.domain.grounding import Evidence
 from conversations.domain.messages import Role, TurnState
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.grounding import Evidence
+from conversations.domain.statements.kinds import Spoken
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import complete_json, counter_in_use, may_retry
+from memoryhub.llm.client import complete_json, counter_in_use, material_limit, may_retry
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.types import Operation
 from memoryhub.look_alikes import tell_apart
@@ -38,8 +38,10 @@ from summaries.actions.documents import DocumentTooLong, append_entry
 from summaries.actions.entries import trusted_texts
 from summaries.actions.projects import ProjectArchived, active_project, check_active, documents_of, locked_project
 from summaries.domain.entries import (
+    KNOWN_TOKENS,
     LISTS,
     MAX_ENTRIES,
+    PASSAGE_TOKENS,
     Passage,
     ProjectMessage,
     answer_schema,
@@ -125,7 +127,8 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
             said_at=row.local_time(zone),
         )
         ready.append(message)
-    return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
+    most = material_limit(Operation.EXTRACT, PASSAGE_TOKENS)
+    return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count, most=most) if ready else None
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,8 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
     known = trusted_texts(_appendable_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count
     wanted = writing_for(actor, [message.text for message in passage.messages])
-    texts = prompt_blocks(passage, known_lines(known, count=count), language=wanted.prompt)
+    most = material_limit(Operation.EXTRACT, 2 * KNOWN_TOKENS) // 2
+    texts = prompt_blocks(passage, known_lines(known, count=count, most=most), language=wanted.prompt)
     try:
         return complete_json(
             actor,

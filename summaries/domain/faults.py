@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Final
 
 from conversations.domain.content import one_line
-from conversations.domain.details import Detail, stated
-from conversations.domain.grounding import Evidence
-from conversations.domain.languages import Writing, are_other_languages
-from conversations.domain.speech import Spoken
+from conversations.domain.statements.details import Detail, stated
+from conversations.domain.statements.grounding import Evidence
+from conversations.domain.statements.kinds import Spoken
+from conversations.domain.statements.languages import Writing, are_other_languages
 from memoryhub.search.analysis import analyse, fold, is_unspaced
 from summaries.domain.summaries import Call, length_limits
 

@@ -175,18 +175,18 @@ class CatalogEntry:
     description: str
 
 
-def catalog(projects: Iterable[CatalogEntry], count: Callable[[str], int]) -> str:
+def catalog(projects: Iterable[CatalogEntry], count: Callable[[str], int], *, most: int = CATALOG_TOKENS) -> str:
     """Return the numbered list of projects, a line each (SPEC P2).
 
-    Where it is longer than CATALOG_TOKENS, each line is cut to its share of them, at least ENTRY_TOKENS.
+    Where it is longer than `most` tokens, each line is cut to its share of them, at least ENTRY_TOKENS.
     """
     heads = [
         (f"{number}. **{each.name}**", one_line(each.description)) for number, each in enumerate(projects, start=1)
     ]
     lines = [f"{head} - {description}" if description else head for head, description in heads]
-    if count("\n".join(lines)) <= CATALOG_TOKENS:
+    if count("\n".join(lines)) <= most:
         return "\n".join(lines)
-    share = max(ENTRY_TOKENS, CATALOG_TOKENS // len(lines))
+    share = max(ENTRY_TOKENS, most // len(lines))
     return "\n".join(
         whole if not description or count(whole) <= share else f"{head} - {_cut(head, description, share, count)}"
         for whole, (head, description) in zip(lines, heads, strict=True)

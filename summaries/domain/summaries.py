@@ -153,9 +153,13 @@ class Limits:
     overhead: int = 0
 
     @classmethod
-    def of(cls, policy: SummaryPolicy, *, overhead: int = 0) -> "Limits":
-        """Return the limits of a policy. An answer never takes more than the next call can read again."""
-        limits = cls(policy.summary_max_messages, policy.summary_max_tokens, policy.summary_output_limit, overhead)
+    def of(cls, policy: SummaryPolicy, *, overhead: int = 0, window: int | None = None) -> "Limits":
+        """Return the limits of a policy, within a model's context window, of which a quarter is kept for the answer.
+
+        An answer never takes more than the next call can read again.
+        """
+        tokens = min(policy.summary_max_tokens, window * 3 // 4) if window else policy.summary_max_tokens
+        limits = cls(policy.summary_max_messages, tokens, policy.summary_output_limit, overhead)
         return replace(limits, output=min(limits.output, limits.room // PREVIOUS_SHARE))
 
     @property

@@ -14,8 +14,8 @@ from typing import Final
 from uuid import UUID
 
 from memoryhub.llm.tokens import is_common_word
-from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
-from summaries.domain.projects import CatalogEntry, catalog, free_name, one_line, propose_name
+from memoryhub.search.analysis import COMPOUND, HAN, HIRAGANA, KATAKANA, analyse, fold, is_unspaced
+from summaries.domain.projects import CATALOG_TOKENS, CatalogEntry, catalog, free_name, one_line, propose_name
 from summaries.domain.routing import (
     BEGINS,
     LIKE_CORRECTED,
@@ -90,6 +90,7 @@ _WORDS: Final = re.compile(r"\w+")
 _CHARACTER: Final = 0.1
 _PAIR: Final = 0.25
 _EXPRESSION: Final = 0.5  # in addition to its pairs
+_IS_KANA: Final = re.compile(f"[{HIRAGANA}]{{2}}")
 
 
 @dataclass(frozen=True)
@@ -190,11 +191,12 @@ def question_blocks(
     *,
     current: str | None,
     count: Callable[[str], int],
+    most: int = CATALOG_TOKENS,
 ) -> dict[str, str]:
     """Return the blocks of a question to a model: the catalog, lines of documents, corrections, session, message."""
     first = [*(each.project for each in examples), *([current] if current else [])]
     names = set(shortlist(message, profiles, first=first))
-    blocks = {"projects": catalog((each for each in projects if each.name in names), count)}
+    blocks = {"projects": catalog((each for each in projects if each.name in names), count, most=most)}
     if lines := shared_lines(message, profiles, texts):
         blocks["lines-of-documents"] = "\n".join(lines)
     if examples:
@@ -326,7 +328,11 @@ def _size(term: str) -> float:
 
 
 def _topic_size(terms: Iterable[str]) -> float:
-    return fsum(_size(term) for term in set(terms))
+    """Return how many content words there are; of Japanese, the runs of kanji or katakana and some of the kana."""
+    found = set(terms)
+    compounds = {term for term in found if term.startswith(COMPOUND)}
+    in_kana = {term for term in found if is_unspaced(term) and _IS_KANA.fullmatch(term)}
+    return len(compounds) + _PAIR * len(in_kana) + sum(1.0 for term in found if not is_unspaced(term))
 
 
 def weighted_overlap(one: Set[str], other: Set[str]) -> float:

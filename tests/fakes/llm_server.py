@@ -166,6 +166,10 @@ class LLMServer(EmbeddingsServer):
         """What count_tokens was asked for; it does not stand in `asked`."""
         self.json_forms: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
         """The types of `response_format` that are taken."""
+        self.listings: deque[Reply] = deque()
+        """What the next requests for the list of models get in place of it."""
+        self.documents: dict[str, Any] = {}
+        """JSON documents at other paths, in which servers report their context window, also in place of `/v1/models`."""
         self.count: Callable[[str], int] = count_raw
         """How the vendor counts tokens; replace it to calibrate."""
         self._standing: Answer = plain
@@ -228,7 +232,10 @@ class _Handler(embeddings_server._Handler):
         return server
 
     def do_GET(self) -> None:
-        if urlsplit(self.path).path != "/v1/models":
+        path = urlsplit(self.path).path
+        if path in self.fake.documents:
+            self.send_json(200, self.fake.documents[path])
+        elif path != "/v1/models":
             self.refuse(404, "not_found_error")
         elif self.headers.get("authorization", f"Bearer {WRONG_KEY}") == f"Bearer {WRONG_KEY}":
             self.refuse(401, "authentication_error")
@@ -236,17 +243,21 @@ class _Handler(embeddings_server._Handler):
             self.list_models()
 
     def list_models(self) -> None:
-        standing = self.fake._first.popleft() if self.fake._first else None
-        if isinstance(standing, Reply) and standing.failure and standing.failure in STATUSES:
-            self.send_status(standing.failure)
-        elif isinstance(standing, Reply) and standing.failure:
-            _Answering(self, _models_asked(self), standing).answer()
+        reply = self.fake.listings.popleft() if self.fake.listings else Reply()
+        if reply.failure in STATUSES:
+            self.send_status(reply.failure)
+        elif reply.failure:
+            _Answering(self, _models_asked(self), reply).answer()
         else:
             models = [{"id": "fake-model", "type": "model", "object": "model", "owned_by": "us", "created": 1}]
             self.send_json(200, {"object": "list", "data": models, "has_more": False})
 
     def do_POST(self) -> None:
         path = urlsplit(self.path).path
+        if path in self.fake.documents:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_json(200, self.fake.documents[path])
+            return
         if path not in ("/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"):
             super().do_POST()
             return

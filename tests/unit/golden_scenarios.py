@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 from conversations.domain.assembly import AssemblyRequest, assemble
 from conversations.domain.content import texts_with_traces
 from conversations.domain.forget_judging import question_blocks
-from conversations.domain.languages import writing
 from conversations.domain.layers import (
     PINNED,
     PROFILE,
@@ -24,6 +23,7 @@ from conversations.domain.layers import (
 )
 from conversations.domain.messages import text_of_blocks
 from conversations.domain.policy import ContextPolicy
+from conversations.domain.statements.languages import writing
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from strength.domain.contradictions import KnownMemory, KnownState, statement_blocks

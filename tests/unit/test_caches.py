@@ -19,7 +19,7 @@ CACHES = {
     "conversations.admin.playground.cache": OWN,
     "conversations.domain.budget._fit.freed": "lives as long as one context",
     "conversations.domain.content.label": WORD,
-    "conversations.domain.names._is_common": WORD,
+    "conversations.domain.statements.names._is_common": WORD,
     "conversations.domain.passages._substring": WORD,
     "memoryhub.admin.columns.list_column": BUILT,
     "memoryhub.admin.columns.list_filter": BUILT,

@@ -8,9 +8,10 @@ from io import BytesIO
 
 import pytest
 
-from conversations.domain import content, details, languages, messages, passages, speech
-from conversations.domain.grounding import Evidence
+from conversations.domain import content, messages, passages
 from conversations.domain.prompt import _attributed
+from conversations.domain.statements import details, kinds, languages, speech, talk
+from conversations.domain.statements.grounding import Evidence
 from memoryhub.admin import diff, policy_form
 from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream
@@ -101,11 +102,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "without_memories": extraction.without_memories,
     "details": lambda text: list(details.stated(text)),
     "offered": lambda text: details.Offered.of(text, date(2026, 3, 1)),
-    "speech": lambda text: speech.sentences_of([speech.Spoken(text, True, SAID_AT)]),
+    "speech": lambda text: speech.sentences_of([kinds.Spoken(text, True, SAID_AT)]),
     "language": lambda text: languages.language_of(text),
-    "reports talk": speech.reports_talk,
-    "support": lambda text: Evidence((speech.Spoken(text, True, SAID_AT),)).check("The user has a dog.", [0]),
-    "statement": lambda text: Evidence((speech.Spoken("I live in Otaru.", True, SAID_AT),)).check(text, [0]),
+    "reports talk": talk.reports_talk,
+    "support": lambda text: Evidence((kinds.Spoken(text, True, SAID_AT),)).check("The user has a dog.", [0]),
+    "statement": lambda text: Evidence((kinds.Spoken("I live in Otaru.", True, SAID_AT),)).check(text, [0]),
     "thoughts": without_thoughts,
     "answer": lambda text: _parsed(text),
     "summary": lambda text: fault_of(

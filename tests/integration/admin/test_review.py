@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from conversations.domain.grounding import Doubt
+from conversations.domain.statements.grounding import Doubt
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry

@@ -325,6 +325,9 @@ def test_chat_tells_the_model_to_ask_for_the_project(
     assert told_to_model in llm.asked[-1].text and told_to_model not in llm.asked[-1].system
     client.post(f"{API}/chat", body)
     assert told_to_model not in llm.asked[-1].text
+    set_policy(actor, project_routing="auto")
+    client.post(f"{API}/chat", body)
+    assert told_to_model in llm.asked[-1].text, "the policy routes as the request does"
 
 
 def test_follow_ups_of_a_disclosed_guess_stay_with_it(actor: Actor) -> None:

@@ -15,5 +15,7 @@ def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
         JobKind("steps", doings.steps),
         JobKind("fails", doings.fails),
         JobKind("alone", doings.nothing, at_once=1),
+        JobKind("ask", doings.nothing, asks_model=True),
+        JobKind("ask_more", doings.nothing, asks_model=True, at_once=5),
     ):
         monkeypatch.setitem(KINDS, kind.name, kind)

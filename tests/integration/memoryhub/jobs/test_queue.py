@@ -249,6 +249,30 @@ def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> N
     assert offer(10) == []
 
 
+def test_jobs_that_ask_a_local_model_run_one_by_one_whatever_their_kind(settings: Settings) -> None:
+    settings.LLM = replace(settings.LLM, parallel=1)
+    first, second, other = enqueue("ask"), enqueue("ask_more"), enqueue("nothing")
+    claimed = claim(Offer(first, "ask"), job_kind("ask"), worker=uuid4())
+    assert claimed is not None
+
+    assert claim(Offer(second, "ask_more"), job_kind("ask_more"), worker=uuid4()) is None
+    Job.objects.update(due_at=timezone.now())
+    assert [each.job_id for each in offer(10)] == [other]
+    waiting = Job.objects.get(pk=second)
+    assert (waiting.state, waiting.attempts) == ("queued", 0), "neither its deadline nor its attempts begin"
+
+    claimed.finish(None)
+    Job.objects.update(due_at=timezone.now())
+    assert second in [each.job_id for each in offer(10)]
+    assert claim(Offer(second, "ask_more"), job_kind("ask_more"), worker=uuid4()) is not None
+
+
+def test_jobs_that_ask_a_vendor_run_side_by_side() -> None:
+    jobs = [enqueue("ask") for _ in range(3)]
+
+    assert all(claim(Offer(job, "ask"), job_kind("ask"), worker=uuid4()) for job in jobs)
+
+
 def test_callers_take_turns() -> None:
     first = [enqueue("nothing", key=str(place), lane="busy") for place in range(300)]
     other = enqueue("nothing", key="other", lane="calm")
@@ -292,7 +316,7 @@ def pages_read(lanes: int) -> int:
             [lanes, lanes],
         )
         cursor.execute("ANALYZE memoryhub_job")
-        values = {"count": 4, "for_seconds": 10, "kinds": [], "most": []}
+        values = {"count": 4, "for_seconds": 10, "limits": [], "kinds": [], "most": []}
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {QUERIES['offer']}", values)
         [[plan]] = cursor.fetchone()
         transaction.set_rollback(True)

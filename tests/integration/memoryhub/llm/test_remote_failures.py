@@ -322,7 +322,7 @@ def test_an_address_where_nobody_listens_is_unavailable(asking: Asking) -> None:
     [("401", "unauthorized"), ("529", "overloaded"), ("html", "not_json"), ("not_json", "not_json")],
 )
 def test_a_probe_fails_by_name(asking: Asking, failure: str, code: str) -> None:
-    asking.server.then(Reply(failure=failure))
+    asking.server.listings.append(Reply(failure=failure))
 
     with pytest.raises(ProviderError) as caught:
         asking.provider().probe()

@@ -39,6 +39,46 @@ def test_seconds_out_of_range_name_their_variable(value: str) -> None:
         LLMConfig.from_env({"OPENAI_API_KEY": "k", "MEMORYHUB_LLM_SECONDS": value})
 
 
+OWN = {"MEMORYHUB_LLM_PROVIDER": "openai", "MEMORYHUB_LLM_BASE_URL": "http://127.0.0.1:11434/v1"}
+
+
+def test_context_windows_are_set_for_all_operations_or_one() -> None:
+    window = "MEMORYHUB_LLM_CONTEXT_WINDOW"
+    config = LLMConfig.from_env({**OWN, window: "8192", f"{window}_CHAT": "32768"})
+
+    assert (config.windows[Operation.CHAT], config.windows[Operation.EXTRACT]) == (32_768, 8_192)
+    assert LLMConfig.from_env({**OWN, f"{window}_JUDGE": "4096"}).windows == {Operation.JUDGE: 4_096}
+
+
+@pytest.mark.parametrize(
+    ("url", "chosen", "parallel"),
+    [
+        ("http://127.0.0.1:11434/v1", "", 1),
+        ("http://localhost:8080/v1", "", 1),
+        ("http://192.168.1.7/v1", "", 1),
+        ("http://ollama:11434/v1", "", 1),
+        ("http://gpu.lan/v1", "", 1),
+        ("http://[::1]:8000/v1", "4", 4),
+        ("http://127.0.0.1:11434/v1", "0", None),
+        ("https://api.deepseek.com/v1", "", None),
+        ("https://api.deepseek.com/v1", "2", 2),
+    ],
+)
+def test_a_local_server_is_asked_by_one_job_at_a_time(url: str, chosen: str, parallel: int | None) -> None:
+    environ = {**OWN, "MEMORYHUB_LLM_BASE_URL": url, "MEMORYHUB_LLM_PARALLEL": chosen}
+
+    assert LLMConfig.from_env(environ).parallel == parallel
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("CONTEXT_WINDOW", "100"), ("CONTEXT_WINDOW_EXTRACT", "many"), ("PARALLEL", "-1"), ("PARALLEL", "65")],
+)
+def test_numbers_out_of_range_name_their_variable(name: str, value: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=f"MEMORYHUB_LLM_{name} must be a whole number from"):
+        LLMConfig.from_env({**OWN, f"MEMORYHUB_LLM_{name}": value})
+
+
 def test_blank_variables_count_as_not_set() -> None:
     environ = {"MEMORYHUB_EMBEDDING_PROVIDER": " ", "MEMORYHUB_LLM_PROVIDER": "", "ANTHROPIC_API_KEY": " "}
 

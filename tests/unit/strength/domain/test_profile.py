@@ -15,6 +15,7 @@ from strength.domain.profile import (
     count_changes,
     edit_lines,
     entries_of,
+    first_within,
     join_lines,
     memory_blocks,
     parse_lines,
@@ -35,6 +36,12 @@ CITRUS, BERGAMOT, TEA = (
 )
 NO_MEAT, KOBE = memory(4, "The user does not eat meat"), memory(5, "Moved to Kobe in 2019", "fact")
 ALL = [CITRUS, BERGAMOT, TEA, NO_MEAT, KOBE]
+
+
+def test_a_small_context_window_reads_the_first_memories() -> None:
+    assert first_within(ALL, most=1_000, count=len) == ALL
+    assert first_within(ALL, most=70, count=len) == [CITRUS, BERGAMOT]
+    assert first_within(ALL, most=10, count=len) == []
 
 
 def answered(text: Any, *numbers: Any) -> dict[str, Any]:

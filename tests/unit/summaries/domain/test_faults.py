@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conversations.domain.languages import Writing
+from conversations.domain.statements.languages import Writing
 from summaries.domain.faults import Fault, fault_of
 from summaries.domain.summaries import Call, SpokenMessage, transcript_line
 

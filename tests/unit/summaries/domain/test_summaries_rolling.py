@@ -136,6 +136,7 @@ def test_an_answer_is_never_larger_than_the_next_call_can_read_again() -> None:
     small = SummaryPolicy(summary_max_tokens=500, summary_output_limit=1_000)
     assert Limits.of(small, overhead=300).output == 100
     assert Limits.of(small, overhead=900).room == 0
+    assert Limits.of(SummaryPolicy(), overhead=600, window=2_000) == Limits(100, 1_500, 450, 600)
 
 
 def test_a_digest_takes_the_latest_that_its_calls_can_hold() -> None:

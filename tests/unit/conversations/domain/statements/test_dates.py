@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from conversations.domain.dates import TIME, Calendar, dates, minutes, weekdays, without_dates
-from conversations.domain.numerals import folded_text
+from conversations.domain.statements.dates import TIME, Calendar, dates, minutes, weekdays, without_dates
+from conversations.domain.statements.numerals import folded_text
 
 SAID_ON = date(2026, 3, 4)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.domain.names import bare, is_inflected, loanwords, names, squashed
+from conversations.domain.statements.names import bare, is_inflected, loanwords, names, squashed
 
 
 @pytest.mark.parametrize(

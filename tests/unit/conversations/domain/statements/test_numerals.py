@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from conversations.domain.numerals import folded_text, numbers, stated_numbers, with_digits, without_numbers
+from conversations.domain.statements.numerals import folded_text, numbers, stated_numbers, with_digits, without_numbers
 
 
 @pytest.mark.parametrize(

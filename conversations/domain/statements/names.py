@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from conversations.domain.dates import MONTHS, WEEKDAYS
-from conversations.domain.numerals import UNITS
+from conversations.domain.statements.dates import MONTHS, WEEKDAYS
+from conversations.domain.statements.numerals import UNITS
 from memoryhub.search.analysis import COMPOUND, ENGLISH_STOP_WORDS, HAN, HIRAGANA, KATAKANA, analyse, fold
 from memoryhub.search.bm25 import common_terms, term_id
 

@@ -12,7 +12,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from conversations.domain.dates import (
+from conversations.domain.statements.dates import (
     BEFORE_MONTH,
     TIME,
     WEEKDAYS,
@@ -23,8 +23,8 @@ from conversations.domain.dates import (
     weekdays,
     without_dates,
 )
-from conversations.domain.names import WORD, bare, is_inflected, loanwords, names, squashed
-from conversations.domain.numerals import UNIT_WORDS, folded_text, numbers, stated_numbers, without_numbers
+from conversations.domain.statements.names import WORD, bare, is_inflected, loanwords, names, squashed
+from conversations.domain.statements.numerals import UNIT_WORDS, folded_text, numbers, stated_numbers, without_numbers
 from memoryhub.search.analysis import fold, limit_combining_marks
 
 MAX_LENGTH: Final = 20_000

@@ -12,22 +12,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from conversations.domain.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
-from conversations.domain.languages import are_other_languages
-from conversations.domain.names import squashed
-from conversations.domain.speech import (
-    Sentence,
-    Speech,
-    Spoken,
-    agrees,
-    asks_for_detail,
-    is_hedged,
-    is_of_fiction,
-    is_of_relation,
-    reports_talk,
-    sentences_of,
-    spoken_about,
-)
+from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
+from conversations.domain.statements.kinds import Sentence, Speech, Spoken
+from conversations.domain.statements.languages import are_other_languages
+from conversations.domain.statements.names import squashed
+from conversations.domain.statements.persons import is_of_relation, spoken_about
+from conversations.domain.statements.plays import is_of_fiction
+from conversations.domain.statements.speech import is_hedged, sentences_of
+from conversations.domain.statements.talk import agrees, asks_for_detail, reports_talk
 from memoryhub.search.analysis import COMPOUND, HAN, HIRAGANA, KATAKANA, analyse, fold, is_unspaced
 from memoryhub.search.bm25 import COMMON_DOCUMENTS, common_terms, inverse_document_frequency, term_id
 
@@ -310,6 +302,8 @@ class Evidence:
         if (sentence.speech is Speech.HYPOTHESIS and is_hedged(claim.text)) or (
             sentence.speech in (Speech.FICTION, Speech.ROLE_PLAY, Speech.QUOTATION) and is_of_fiction(claim.text)
         ):
+            return None
+        if sentence.speech is Speech.OTHER_PERSON and (not claim.is_about_user or is_of_relation(claim.text)):
             return None
         if sentence.speech is not Speech.OWN:
             return Doubt(sentence.speech)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.domain.languages import are_other_languages, is_setting, language_of, writing
+from conversations.domain.statements.languages import are_other_languages, is_setting, language_of, writing
 
 
 @pytest.mark.parametrize(

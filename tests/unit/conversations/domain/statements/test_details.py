@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from conversations.domain.details import Offered, stated, without_counts
+from conversations.domain.statements.details import Offered, stated, without_counts
 
 SAID_ON = date(2026, 3, 4)
 

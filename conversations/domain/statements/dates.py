@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
-from conversations.domain.numerals import UNITS, numbers, with_digits
+from conversations.domain.statements.numerals import UNITS, numbers, with_digits
 
 _MONTH_NAMES: Final = """
 january february march april may june july august september october november december

@@ -4,18 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conversations.domain.speech import (
-    Speech,
-    Spoken,
-    agrees,
-    asks_for_detail,
-    is_hedged,
-    is_of_fiction,
-    is_of_relation,
-    reports_talk,
-    sentences_of,
-    spoken_about,
-)
+from conversations.domain.statements.kinds import Speech, Spoken
+from conversations.domain.statements.persons import is_of_relation, spoken_about
+from conversations.domain.statements.plays import is_of_fiction
+from conversations.domain.statements.speech import is_hedged, sentences_of
+from conversations.domain.statements.talk import agrees, asks_for_detail, reports_talk
 
 AT = datetime(2026, 3, 4, 10, tzinfo=UTC)
 
