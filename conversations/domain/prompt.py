@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import Final
 
@@ -48,6 +48,9 @@ from conversations.domain.layers import (
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 from memoryhub.look_alikes import BLANK, CONTROLS, IGNORABLE, JOINERS, looks
+
+MIN_GAP: Final = timedelta(hours=1)
+"""Between two sessions, from which their gap is named."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _PHRASES_WITHOUT_SCORES: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
@@ -243,16 +246,18 @@ def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> t
 
 
 def _time_gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
-    """Return the phrase between messages of different sessions, by local dates; "" within a session."""
+    """Return the phrase between messages of different sessions, by local dates; "" within a session or an hour."""
     if before is None or before.session_id == session_id:
         return ""
     try:
         earlier, later = datetime.fromisoformat(before.created_at), datetime.fromisoformat(at)
-        days, is_later = (later.date() - earlier.date()).days, later > earlier
+        days, passed = (later.date() - earlier.date()).days, later - earlier
     except (ValueError, TypeError):
         return phrases.gap_session
-    if not is_later or days < 0:
+    if passed <= timedelta() or days < 0:
         return phrases.gap_session
+    if passed < MIN_GAP:
+        return ""
     return (phrases.gap_hours, phrases.gap_day)[days] if days < 2 else phrases.gap_days.format(days=days)
 
 

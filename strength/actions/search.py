@@ -243,7 +243,7 @@ def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: date
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
-        limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
+        limit=search.candidate_limit or max(1, limit, policy.candidate_limit),
     )
     floor = search.relevance_floor
     if search.only_informative and matches.best:

@@ -257,6 +257,7 @@ def test_a_day_that_does_not_exist_is_left_out() -> None:
         ("2026-11-19T23:00:00+09:00", "(4 days later)"),
         ("2026-11-22T23:00:00+09:00", "(the next day)"),
         ("2026-11-23T01:00:00+09:00", "(later the same day)"),
+        ("2026-11-23T07:05:00+09:00", "(later the same day)"),
         ("2026-11-24T01:00:00+09:00", "(another conversation)"),
         ("2026-11-23T08:05:01+09:00", "(another conversation)"),
         ("no time", "(another conversation)"),
@@ -269,6 +270,12 @@ def test_a_gap_stands_between_turns_of_two_sessions(then: str, gap: str) -> None
 
     assert texts(asked(old, new, session_id="2"))[1:] == [("assistant", ["Bye."]), ("user", [gap, "Hello.", "now"])]
     assert last_blocks(asked(old, session_id="2", now=MORNING))[0] == gap
+
+
+@pytest.mark.parametrize("then", ["2026-11-23T07:05:01+09:00", "2026-11-23T08:04:00+09:00"])
+def test_sessions_within_an_hour_have_no_gap(then: str) -> None:
+    old = spoken("Bye.", role="assistant", created_at=then, session_id="1")
+    assert "(" not in last_blocks(asked(old, session_id="2", now=MORNING))[0].split("(Now")[0]
 
 
 def test_turns_of_one_session_have_no_gap() -> None:
