@@ -2816,7 +2816,11 @@ export interface components {
             working_memory_limit?: number;
             semantic_memory_limit?: number;
             recall_limit?: number;
+            /** Format: double */
+            recall_share?: number;
             profile_max_tokens?: number;
+            /** Format: double */
+            profile_share?: number;
             max_tokens?: number;
             /** Format: double */
             token_safety_margin?: number;

@@ -919,7 +919,9 @@ class OptionsIn(TypedDict, total=False):
     working_memory_limit: int
     semantic_memory_limit: int
     recall_limit: int
+    recall_share: float
     profile_max_tokens: int
+    profile_share: float
     max_tokens: int
     token_safety_margin: float
     memory_placement: MemoryPlacement
