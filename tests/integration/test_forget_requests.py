@@ -129,3 +129,24 @@ def test_a_receipt_quotes_nothing_where_messages_were_deleted_meanwhile(
         made(client.post(f"{API}/context", {**NAMES, "message": message}))
         receipt = Receipt.objects.latest("created_at")
         assert receipt.query == "" and "phone" not in f"{receipt.items}{receipt.metadata}"
+
+
+def test_a_memory_deleted_while_a_context_is_assembled_leaves_no_excerpt(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, _other, _request_text = REQUESTS[0]
+    memory_id = made(client.post(f"{API}/memories", {**NAMES, "content": private}))["id"]
+    assemble = context._assemble
+
+    def interrupted(*given: Any) -> Any:
+        assembly = assemble(*given)
+        assert client.delete(f"{API}/memories/{memory_id}").status_code == 204
+        return assembly
+
+    monkeypatch.setattr(context, "_assemble", interrupted)
+    made(client.post(f"{API}/context", {**NAMES, "message": "What is his phone number?"}))
+    assert "090" in str(Receipt.objects.get().items)
+    job = Job.objects.get(kind="clear_excerpts")
+    assert job.due_at > job.created_at and private not in str(job.payload)
+    run(Offer(job.pk, "clear_excerpts"), worker=uuid4())
+    assert "090" not in str(Receipt.objects.get().items)
