@@ -144,4 +144,4 @@ def forget_sources(source_ids: Sequence[UUID]) -> None:
 
 def clear_excerpts(source_ids: Sequence[str]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(FORGET_SOURCES, {"ids": source_ids})
+        cursor.execute(FORGET_SOURCES, {"ids": list(source_ids)})
