@@ -85,7 +85,7 @@ class ProfileAdmin(WrittenTextAdmin):
         stored = Profile.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         actor, now = stored.actor, clock()
         lines = stored.written
-        memories = memory_links(request, actor.pk, [key for line in lines for key in line.memory_ids])
+        memories = memory_links(request, [key for line in lines for key in line.memory_ids])
         tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
         _profile, entries = profile_entries(
             tenant=tenant, memories=standing_memories(actor, now=now), project=None, now=now
