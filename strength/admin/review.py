@@ -193,6 +193,8 @@ def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -
         return _show_item(request, params)
     except ItemChanged as error:
         messages.warning(request, str(error))
+        if text := _typed_text(request):
+            return _page(request, ReviewParams(params.queue_filter, item), text=text)
         return _show_item(request, params, item)
     except DomainError as error:
         messages.error(request, str(error))

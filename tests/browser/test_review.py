@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.db.models import F
 
 from strength.models import Memory, Merge
 from tests.browser.chromium import expect
@@ -38,6 +40,14 @@ def click(page: Any, name: str) -> None:
     page.evaluate(MARK_AS_FORMER)
     page.get_by_role("button", name=name).first.click()
     page.wait_for_function(IS_NEW)
+
+
+COMPOSED_ESCAPE = """document.activeElement.dispatchEvent(
+    new KeyboardEvent("keydown", {key: "Escape", isComposing: true, bubbles: true}))"""
+
+
+def click_in_dialog(page: Any, words: str) -> None:
+    page.locator("#unsaved").get_by_role("button", name=words).click()
 
 
 def states(memories: list[Memory]) -> list[str]:
@@ -89,6 +99,64 @@ def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, 
     click(page, "Save and approve")
     memory.refresh_from_db()
     assert (memory.content, memory.status) == ("Maya owns a kayak, ram", "active")
+
+
+def test_a_typed_text_is_not_lost_by_keys_and_buttons(page: Any, stage: Stage, clean: None) -> None:
+    first, second, third = waiting(stage, "Maya owns a canoo.", "Maya plays the celo.", "Maya collects stamp.")
+    page.goto(mine(stage) + "memory")
+
+    def type_in(text: str) -> None:
+        page.keyboard.press("e")
+        page.locator("#edit-content").fill(text)
+        page.keyboard.press("Escape")
+
+    type_in("Maya owns a canoe.")
+    hit(page, "a")
+    first.refresh_from_db()
+    assert (first.content, first.status) == ("Maya owns a canoe.", "active")
+    expect(page.locator("#item-text")).to_have_text("Maya plays the celo.")
+    type_in("Maya plays the cello.")
+    for key in ("s", "r"):
+        page.keyboard.press(key)
+        expect(page.locator("#unsaved")).to_be_visible()
+        click_in_dialog(page, "Back to the text")
+        expect(page.locator("#edit-content")).to_have_value("Maya plays the cello.")
+    page.locator("#edit-content").focus()
+    page.evaluate(COMPOSED_ESCAPE)
+    expect(page.locator("#edit-content")).to_be_focused()
+    page.evaluate(MARK_AS_FORMER)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function(IS_NEW)
+    second.refresh_from_db()
+    assert (second.content, second.status) == ("Maya plays the cello.", "active")
+    type_in("Maya collects coins.")
+    page.keyboard.press("s")
+    page.evaluate(MARK_AS_FORMER)
+    click_in_dialog(page, "Discard it and continue")
+    page.wait_for_function(IS_NEW)
+    third.refresh_from_db()
+    assert (third.content, third.status) == ("Maya collects stamp.", "pending")
+
+
+def test_a_typed_text_outlives_a_session_that_ended_and_a_conflict(page: Any, stage: Stage, clean: None) -> None:
+    [memory] = waiting(stage, "Maya owns a boot.")
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("e")
+    page.locator("#edit-content").fill("Maya owns a boat.")
+    cookies = page.context.cookies()
+    page.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    page.get_by_role("button", name="Save and approve").first.click()
+    page.wait_for_url("**/login/**")
+    page.context.add_cookies(cookies)
+    page.goto(mine(stage) + "memory")
+    expect(page.locator("#edit-content")).to_have_value("Maya owns a boat.")
+    Memory.objects.filter(pk=memory.pk).update(content="Maya owns a raft.", version=F("version") + 1)
+    click(page, "Save and approve")
+    expect(page.locator("#item-text")).to_have_text("Maya owns a raft.")
+    expect(page.locator("#edit-content")).to_have_value("Maya owns a boat.")
+    hit(page, "a")
+    memory.refresh_from_db()
+    assert (memory.content, memory.status) == ("Maya owns a boat.", "active")
 
 
 @pytest.mark.slow

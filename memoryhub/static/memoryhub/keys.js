@@ -34,7 +34,8 @@ function press(what) {
 }
 
 document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && isTyping(event.target)) { event.target.blur(); return; }
+    // While an input method composes, Escape is its own.
+    if (event.key === "Escape" && isTyping(event.target) && !event.isComposing) { event.target.blur(); return; }
     const key = pageKey(event);
     const what = key.length === 1 && [...document.querySelectorAll(`[aria-keyshortcuts="${CSS.escape(key)}"]`)].find((each) => each.offsetParent);
     if (what) {

@@ -16,6 +16,27 @@ function tellOpen(part) {
     if (badge && Number(badge.textContent) >= 0) { badge.textContent = Math.min(99, Number(part.dataset.open)); }
 }
 
+// A text that could not be sent (logged out, no connection) waits in this tab until its item is shown again.
+const KEPT = "memoryhub-review-text";
+
+function keepText() {
+    const form = document.getElementById("edit-form");
+    const field = form?.elements.namedItem("content");
+    if (!field || field.value === field.defaultValue) { return; }
+    try { sessionStorage.setItem(KEPT, JSON.stringify([form.elements.namedItem("item").value, field.value])); } catch { /* storage is disabled */ }
+}
+
+function restoreText() {
+    const form = document.getElementById("edit-form");
+    try {
+        const [item, text] = JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
+        if (!form || item !== form.elements.namedItem("item").value) { return; }
+        form.elements.namedItem("content").value = text;
+        form.closest("details").open = true;
+        sessionStorage.removeItem(KEPT);
+    } catch { /* storage is disabled */ }
+}
+
 function show(text) {
     const part = new DOMParser().parseFromString(text, "text/html").querySelector("[data-address]");
     if (!part) { throw new Error("not the queue"); }
@@ -23,6 +44,7 @@ function show(text) {
     history.replaceState(null, "", part.dataset.address);
     window.hubKeys.showKeys(review);
     tellOpen(part);
+    restoreText();
     focusTitle();
     review.scrollIntoView({block: "start"});
 }
@@ -40,10 +62,12 @@ review.addEventListener("submit", async (event) => {
         if (!answer.ok || answer.redirected) { throw new Error("not the queue"); }
         show(await answer.text());
     } catch (error) {
+        keepText();
         location.reload();  // logged out, or no connection: the server's page shows it
     } finally {
         isGoing = false;
     }
 });
 
+restoreText();
 if (document.activeElement === document.body) { focusTitle(); }
