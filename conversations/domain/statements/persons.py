@@ -105,9 +105,13 @@ _NOT_A_NAME: Final = frozenset(
 FIRST: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|we|us|myself)\b|私|僕|俺|自分|わたし|ぼく|うち(?!の)")
 
 
+_LOST: Final = re.compile(r"\blost (?:his|her|their|an?|the)\b|亡くし|失っ")
+
+
 def is_of_relation(statement: str) -> bool:
-    """Return whether a statement about the user names a relation, such as a brother."""
-    return _RELATED.search(statement.casefold()) is not None
+    """Return whether a statement about the user names a relation, such as a brother, that the user did not lose."""
+    lower = statement.casefold()
+    return _RELATED.search(lower) is not None and not _LOST.search(lower)
 
 
 def spoken_about(sentence: str) -> str | None:
