@@ -25,7 +25,7 @@ _SOURCE: Final = re.compile(
 """A sentence that names a person; words or a description of that person follow."""
 
 _HEARSAY: Final = re.compile(
-    "(?:(?<!いけない)(?<!ならない)んだって|らしい|とのこと(?:です)?|だそう(?:です|だ)?|って言って(?:る|た|いる|いた))[。！!〜~w笑)）…]*$"
+    "たが(?:って|る|り)|(?:(?<!いけない)(?<!ならない)んだって|らしい|とのこと(?:です)?|だそう(?:です|だ)?|って言って(?:る|た|いる|いた))[。！!〜~w笑)）…]*$"
 )
 _RECORD: Final = re.compile(
     r"\b(?:participant|patient|client|customer|caller|applicant|candidate|interviewee|respondent)s?\b"

@@ -43,7 +43,13 @@ def test_a_record_is_material_until_the_writer_speaks(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Lives by the sea and hates wind.", "来月から海外に行くらしい。", "もう帰ったんだって"]
+    "text",
+    [
+        "Lives by the sea and hates wind.",
+        "来月から海外に行くらしい。",
+        "もう帰ったんだって",
+        "瑠美は島に住みたがってる",
+    ],
 )
 def test_hearsay_and_sentences_without_a_subject(text: str) -> None:
     assert kinds(text) == [Speech.OTHER_PERSON]
