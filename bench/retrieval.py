@@ -97,6 +97,8 @@ def fill(dataset: Dataset, collection: Collection) -> Filled:
     from strength.models import MemoryIndex
 
     actor = actor_for_writing(_principal(), AGENT, collection.name, now=datetime.now(UTC))
+    actor.policy = {"secrets": "keep"}  # texts are compared with the data set's
+    actor.save()
     if dataset.kind == "conversations":
         rows = {}
         for group in collection.groups:

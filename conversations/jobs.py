@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from conversations.actions import retention
 from conversations.actions.forgetting import forget_by_job
+from conversations.actions.receipts import FORGET_KIND, clear_excerpts
 from conversations.actions.retention import actors_with_retention
 from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
@@ -44,6 +45,13 @@ def end_idle_sessions(job: JobContext) -> None:
 def forget_session(job: JobContext) -> None:
     """Delete a long session with all that was drawn from it (SPEC C6)."""
     forget_by_job(job, now=timezone.now())
+
+
+@job(FORGET_KIND)
+def clear_excerpts_again(job: JobContext) -> None:
+    """Clear the texts of deleted sources in receipts of contexts that were being assembled during the deletion."""
+    with job.step():
+        clear_excerpts(job.payload["ids"])
 
 
 @job("forget_old_receipts", deadline_seconds=600, at_once=1, daily_at="03:45")

@@ -302,8 +302,9 @@ class DeletedMessage(ActorRow):
 
 
 class ReceiptQuerySet(models.QuerySet["Receipt"]):
-    def about(self, actor_id: UUID, source_id: UUID) -> "ReceiptQuerySet":
-        return self.filter(actor_id=actor_id, source_ids__contains=[source_id])
+    def about(self, source_id: UUID) -> "ReceiptQuerySet":
+        """Return the receipts that list a source, of all actors: an agent's memories are in its users' contexts too."""
+        return self.filter(source_ids__contains=[source_id])
 
 
 class Receipt(ActorRow):

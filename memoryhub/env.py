@@ -9,10 +9,10 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from memoryhub.prices import PriceList
@@ -57,6 +57,7 @@ class Environment:
     prices: PriceList
     web_processes: int
     cluster_tables: bool
+    import_token: str = field(repr=False)
 
     @property
     def is_web(self) -> bool:
@@ -107,22 +108,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         debug=read_switch(source, "DEBUG", False),
         demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",
-        allowed_hosts=read_words(
-            source,
-            "ALLOWED_HOSTS",
-            _is_host,
-            "names or addresses without a scheme and a port, such as memory.example.org",
-        )
-        or ("localhost", "127.0.0.1", "[::1]"),
-        trusted_origins=read_words(
-            source,
-            "CSRF_TRUSTED_ORIGINS",
-            _is_origin,
-            "origins with their scheme and without a path, such as https://memory.example.org",
-        ),
-        tls_proxies=read_words(
-            source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
-        ),
+        **_addresses(source),
         pool_min=pool_min,
         pool_max=pool_max,
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
@@ -137,7 +123,29 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         prices=_prices(source),
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
+        import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
+
+
+def _addresses(source: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "allowed_hosts": read_words(
+            source,
+            "ALLOWED_HOSTS",
+            _is_host,
+            "names or addresses without a scheme and a port, such as memory.example.org",
+        )
+        or ("localhost", "127.0.0.1", "[::1]"),
+        "trusted_origins": read_words(
+            source,
+            "CSRF_TRUSTED_ORIGINS",
+            _is_origin,
+            "origins with their scheme and without a path, such as https://memory.example.org",
+        ),
+        "tls_proxies": read_words(
+            source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
+        ),
+    }
 
 
 def _pool_share(pool_min: int, pool_max: int, web_processes: int) -> int:

@@ -293,6 +293,7 @@ LLM = LLMConfig.from_env(os.environ)
 # Variables that are set but have no effect; reported at start and by `manage.py doctor`.
 INEFFECTIVE_SETTINGS = [*ineffective_embedding_settings(os.environ), *ineffective_llm_settings(os.environ)]
 PRICES = ENVIRONMENT.prices
+IMPORT_TOKEN = ENVIRONMENT.import_token
 
 # The layers of an assembled context, in the order in which they are fetched.
 CONTEXT_LAYERS = [

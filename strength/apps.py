@@ -12,9 +12,9 @@ class StrengthConfig(AppConfig):
         from conversations.actions.instruction_trials import TRIALS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
-        from memoryhub.admin.imports import CONVERSATIONS, READERS
+        from memoryhub.admin.imports import CONVERSATIONS
         from memoryhub.doctor import DIAGNOSES
-        from memoryhub.importexport.foreign.imports import COST_ESTIMATES, UNDOERS, WRITERS
+        from memoryhub.importexport.foreign.imports import COST_ESTIMATES, READERS, UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedMemory
         from memoryhub.importexport.native.exporter import EXPORT_FORMATS, TREE_EXPORTS
         from memoryhub.importexport.native.fields import EXCLUDED_TABLES

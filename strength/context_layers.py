@@ -1,6 +1,6 @@
 """Context layers of memories: pinned ones, those relevant to the user's message, and the user's profile."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, tzinfo
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +15,7 @@ from memoryhub.db.prepared import PreparedQuery
 from memoryhub.zones import local_day
 from strength.actions.profiles import profile_entries
 from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, profile_memories, search_memories
-from strength.domain.memories import Kind
+from strength.domain.memories import STANDING_KINDS, Kind
 from strength.domain.profile import Entry, ProfileMemory
 from strength.models import Memory, MemoryRevision, Profile
 
@@ -24,6 +24,9 @@ MAX_PINNED = 1_000
 
 MAX_MEMORY_BYTES: Final = 2_400
 """Per relevant memory, about 600 tokens; of a longer one, the passages that match."""
+
+MAX_TOKEN_LENGTH: Final = 5
+"""Characters of a token in long texts, as counted, at most."""
 
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 
@@ -72,25 +75,40 @@ def semantic(request: LayerRequest) -> LayerResult:
 
 
 def profile(request: LayerRequest) -> LayerResult:
-    """Offer the user's preferences and facts, however little the message has to do with them.
+    """Offer what is known about the user, however little the message has to do with it.
 
     A question for a recommendation shares no word with the liking that answers it.
     """
     policy, tenant = request.policy, request.tenant
     if not policy.include_profile or not tenant.user_id:
         return LayerResult()
-    rows = profile_memories(
-        tenant=tenant, project=request.project, now=request.now, limit=policy.profile_max_tokens // MIN_LINE_TOKENS
-    )
+    rows = profile_memories(tenant=tenant, project=request.project, now=request.now, policy=policy)
     written, entries = profile_entries(tenant=tenant, memories=rows, project=request.project, now=request.now)
-    return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in entries))
+    offered = _probable(entries, policy.profile_tokens)
+    return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in offered))
+
+
+def _probable(entries: Iterable[Entry], max_tokens: int) -> Iterator[Entry]:
+    """Yield the entries that may fit, so that a receipt does not list hundreds more.
+
+    A lower bound of their tokens decides. Lines are no longer than their memories, which follow them.
+    """
+    left = max_tokens
+    for entry in entries:
+        if left <= 0:
+            return
+        yield entry
+        tokens = len(entry.text) // MAX_TOKEN_LENGTH + MIN_LINE_TOKENS
+        left -= tokens if entry.line is None and tokens <= max_tokens else 0
 
 
 def _of_profile(entry: Entry, written: Profile | None, zone: tzinfo) -> Candidate:
     """Return a memory, or a written line: all that it says holds since the latest of its memories."""
     is_wish = bool(entry.memories) and all(each.kind == Kind.PREFERENCE for each in entry.memories)
     if entry.line is None or written is None:
-        return _candidate(PROFILE, entry.memories[0], zone, is_wish=is_wish)
+        memory = entry.memories[0]
+        kind = "" if memory.kind in STANDING_KINDS else memory.kind
+        return _candidate(PROFILE, memory, zone, is_wish=is_wish, kind=kind, rank=memory.rank)
     return Candidate(
         layer=PROFILE,
         content=entry.text,
@@ -98,6 +116,7 @@ def _of_profile(entry: Entry, written: Profile | None, zone: tzinfo) -> Candidat
         memory_ids=tuple(str(each.pk) for each in entry.memories),
         created_at=max((_since(each, zone).isoformat() for each in entry.memories), default=""),
         is_wish=is_wish,
+        rank=min((each.rank for each in entry.memories), default=0),
     )
 
 

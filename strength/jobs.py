@@ -158,7 +158,12 @@ def remember_summary(job: JobContext) -> Writes | None:
     return lambda: summary_memories.write_summary_memory(actor=actor, session_id=session_id, by=by, now=timezone.now())
 
 
-@job("hold_forgotten", deadline_seconds=60, after=[After("forget_request")])
+@job(
+    "hold_forgotten",
+    deadline_seconds=120,
+    asks_model=True,
+    after=[After("forget_request"), After("forget_cue", needs_model=True)],
+)
 def hold_forgotten(job: JobContext) -> None:
     """Let memories wait for review that the user asked to be forgotten (SPEC C9)."""
     if actor := _actor_of(job):

@@ -376,7 +376,8 @@ SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(lock_class)s, %(lock_key)s)) AS he
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 
 -- name: profile_memories
--- The strongest come from the index of each level, where `due` orders by strength. Memories are read by an array of keys:
+-- Preferences, facts and all other kinds in turn, of each the strongest and the newest. The strongest come from the
+-- index of each level, where `due` orders by strength. Memories are read by an array of keys:
 -- for a join, PostgreSQL would expect more rows and read all of the actor's memories.
 WITH strongest AS (
     SELECT numbers.memory_id AS id, numbers.due + coalesce(state.clock[level + 1], 0) AS strength
@@ -395,15 +396,16 @@ WITH strongest AS (
         ORDER BY created_at DESC, id DESC LIMIT %(limit)s
     ) AS found
 ), ranked AS (
-    SELECT memory.id, memory.kind, memory.content, memory.said_on, memory.valid_from, memory.created_at,
-        row_number() OVER (PARTITION BY memory.kind ORDER BY strength DESC NULLS LAST, memory.id) AS by_strength,
-        row_number() OVER (PARTITION BY memory.kind ORDER BY memory.created_at DESC, memory.id DESC) AS by_age
+    SELECT memory.*, kinds,
+        row_number() OVER (PARTITION BY kinds ORDER BY strength DESC NULLS LAST, memory.id) AS by_strength,
+        row_number() OVER (PARTITION BY kinds ORDER BY memory.created_at DESC, memory.id DESC) AS by_age
     FROM strength_memory AS memory LEFT JOIN strongest ON strongest.id = memory.id
-    WHERE memory.actor_id = %(actor_id)s AND {in_profile}
+    CROSS JOIN LATERAL (SELECT CASE WHEN memory.kind IN ('preference', 'fact') THEN memory.kind ELSE '' END AS kinds) AS groups
+    WHERE memory.actor_id = %(actor_id)s AND memory.kind = ANY(%(kinds)s) AND {in_profile}
         AND memory.id = ANY(ARRAY(SELECT id FROM strongest UNION SELECT id FROM newest))
 )
-SELECT id, kind, content, said_on, valid_from, created_at FROM ranked
-ORDER BY least(by_strength, by_age), kind DESC, by_strength
+SELECT id, kind, content, said_on, valid_from, created_at, by_strength FROM ranked
+ORDER BY least(by_strength, by_age), kinds DESC, by_strength
 LIMIT %(limit)s
 
 -- name: nearest_of_each

@@ -131,7 +131,7 @@ _ISO: Final = (
 )
 
 FRAGMENTS: Final = {
-    "in_profile": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
+    "in_profile": """(memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
         AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
         AND (memory.scope_level <> 'project' OR %(project)s = '' OR memory.scope_project IN ('', %(project)s)))""",

@@ -202,13 +202,7 @@ def _store_question(
     )  # fmt: skip
     if question.tool_results and question.client_message_id is None:
         _check_calls(session, question.tool_results)
-    new = question.talk or NewMessage(
-        role=Role.TOOL if question.tool_results else Role.USER,
-        author=question.author,
-        content=question.message,
-        blocks=question.tool_results or question.blocks,
-    )
-    new = replace(new, client_message_id=question.client_message_id)
+    new = replace(question.talk or _message_of(question), client_message_id=question.client_message_id)
     stored = add_messages(session=session, batch=[*question.before, new], channel=question.channel, by=by, now=now)
     if question.shown is not None:
         show_branch(session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, now=now)
@@ -226,6 +220,15 @@ def _store_question(
     # The model reads what was sent, also a secret that is not stored.
     asked.content, asked.blocks = new.content, list(new.blocks) if new.blocks else None
     return turn, True
+
+
+def _message_of(question: Question) -> NewMessage:
+    return NewMessage(
+        role=Role.TOOL if question.tool_results else Role.USER,
+        author=question.author,
+        content=question.message,
+        blocks=question.tool_results or question.blocks,
+    )
 
 
 def _check_calls(session: Session, results: Sequence[Block]) -> None:

@@ -93,19 +93,18 @@ def place_question(
         return question  # the session's record counts
     last = max(known, default=-1)
     is_stored = store == Store.ALL or (store == Store.NEW and (last >= 0 or name is not None))
-    key = own.public_id if own else session_id
     new = [each for each, _key in shown[last + 1 :]] if is_stored else []
-    before = without_deleted(actor.pk, key, new) if key else new
+    before = _without_deleted(actor, own.public_id if own else session_id, new)
     parents = [each.client_message_id or "" for each in [*(each for each, _key in shown[: last + 1]), *before]]
     after = {_fingerprint(screen_message(each, screening)) for each in talk.after}
     seen = [*known.values(), *(row for row in rows if after and _fingerprint(row) in after)]
-    return replace(
-        question,
-        before=tuple(before),
-        client_message_id=_chained_id(parents[-1] if parents else "", asked),
-        shown=frozenset(row.seq for row in seen),
-        last_seq=rows[-1].seq if rows else 0,
-    )
+    key, shown_rows = _chained_id(parents[-1] if parents else "", asked), frozenset(row.seq for row in seen)
+    last_seq = rows[-1].seq if rows else 0
+    return replace(question, before=tuple(before), client_message_id=key, shown=shown_rows, last_seq=last_seq)
+
+
+def _without_deleted(actor: Actor, session_id: UUID | None, new: list[NewMessage]) -> Sequence[NewMessage]:
+    return without_deleted(actor.pk, session_id, new) if session_id else new
 
 
 def _is_first_again(rows: Sequence[Message], asked: NewMessage) -> bool:

@@ -4,7 +4,7 @@ import logging
 import secrets
 import time
 from collections import Counter as TallyCounter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property, lru_cache
@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from django.conf import settings
 from django.db.models import Q
+from django.utils.crypto import salted_hmac
 from django.utils.module_loading import import_string
 from prometheus_client import Counter, Histogram
 
@@ -23,7 +24,16 @@ from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.content import Block
 from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.formats import Format
-from conversations.domain.layers import BY_NAME, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING, LayerResult
+from conversations.domain.layers import (
+    BY_NAME,
+    PROJECT,
+    RECALL,
+    SEMANTIC,
+    SESSION_SUMMARY,
+    WORKING,
+    Candidate,
+    LayerResult,
+)
 from conversations.domain.messages import SPOKEN_ROLES, NewMessage, ShownMessage
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
@@ -268,7 +278,7 @@ def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
     layers = [_offer(layer, request) for layer in context_layers()]
     if request_to_forget(request.context.message):
         layers = [
-            replace(layer, candidates=tuple(item for item in layer.candidates if item.layer not in (SEMANTIC, RECALL)))
+            replace(layer, candidates=tuple(item for item in layer.candidates if not _is_recalled(item)))
             for layer in layers
         ]
     if not request.context.remembers:
@@ -277,6 +287,11 @@ def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
             for layer in layers
         ]
     return (*layers, LayerResult(degraded=_gaps(request, layers)))
+
+
+def _is_recalled(item: Candidate) -> bool:
+    """Return whether a context of a request to forget omits an item; preferences and facts remain."""
+    return item.layer in (SEMANTIC, RECALL) or bool(item.kind)
 
 
 def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
@@ -308,14 +323,14 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
 def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
     context = request.context
     routing = request.routing if context.discloses_project else None
-    while True:
+    for nonce in _nonces(request):
         try:
             return assemble(
                 AssemblyRequest(
                     message=context.message,
                     attachments=context.attachments,
                     parts=context.parts,
-                    nonce=secrets.token_hex(NONCE_BYTES),
+                    nonce=nonce,
                     policy=request.policy,
                     layers=layers,
                     language=headings_language(request.tenant, context.message),
@@ -333,6 +348,17 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
         except NonceCollision:
             # A text that contains this nonce cannot also contain the next 64 random bits.
             continue
+    raise AssertionError("there is always another nonce")
+
+
+def _nonces(request: LayerRequest) -> Iterator[str]:
+    """Yield nonces without end: random ones, but first that of the session where its beginning is to be cached."""
+    if request.policy.has_stable_block:
+        session = request.context.session
+        owner = session.pk if session else request.tenant.actor_id
+        yield salted_hmac("remembered", str(owner), algorithm="sha256").hexdigest()[: 2 * NONCE_BYTES]
+    while True:
+        yield secrets.token_hex(NONCE_BYTES)
 
 
 def with_instructions(system_prompt: str, instructions: str) -> str:

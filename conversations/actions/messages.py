@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.screening import screen_message
 from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
+from conversations.domain.forget_judging import may_ask_to_forget
 from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.messages import (
     SPOKEN_ROLES,
@@ -85,40 +86,48 @@ def add_messages(
 ) -> AddedMessages:
     """Store messages at the end of a session, without secrets; a known `client_message_id` returns the first row.
 
-    Raises MessageIdReused where it came with another role or text, and stores nothing then: the caller's transaction
-    is over.
-    Reopens an ended session (SPEC C5). Text analysis and local embedding happen before the session's row is locked; a
-    remote embedder is called in the background. `channel` is that of the call, which may be less trusted than the
-    session's: the more doubtful of both decides. `triggers` names the events whose jobs are enqueued.
+    Raises MessageIdReused where it came with another role or text, and ends the caller's transaction then. Reopens an
+    ended session (SPEC C5). Texts are analysed and embedded locally before the session's row is locked, remotely in the
+    background. Of the channels of call and session the more doubtful one decides. `triggers` are the events whose jobs
+    are enqueued.
     """
     spaces, screening = writing_spaces(), Screening(session.actor)
     batch = [screen_message(message, screening) for message in batch]
     tokens = {id(message): count_raw(message.content) + _count_tool_tokens(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
     entries = message_index_entries(batch, spaces, now, zone)
-    policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
-    is_trusted = by.is_trusted and not policy.doubts(channel)
-    trust = policy.trust(channel=session.channel, source_is_trusted=is_trusted)
+    trust = _trust_of(session, channel, by)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
         batch = _merged(locked, batch, trust)
         stored_repeats = _stored_repeats(locked, batch)
         _check_repeats(batch, stored_repeats)
         placement = place_batch(batch, known=frozenset(stored_repeats), last_seq=locked.message_count)
-        values = [
-            message_values(locked, numbered, tokens[id(numbered.message)], trust, now) for numbered in placement.new
-        ]
-        rows = insert_messages(values, [entries.get(id(numbered.message)) for numbered in placement.new], spaces)
+        new = placement.new
+        values = [message_values(locked, each, tokens[id(each.message)], trust, now) for each in new]
+        rows = insert_messages(values, [entries.get(id(each.message)) for each in new], spaces)
         _extend(locked, rows, now)
         if rows:
             screening.record(by=by, row=session, now=now)
-            asked = [row for row in rows if row.role == Role.USER and row.trust == Trust.TRUSTED]
-            if any(request_to_forget(row.content) for row in asked):
-                triggers = (*triggers, "forget_request")
-            enqueue_triggered(*triggers, actor_id=locked.actor_id, session_ids=[locked.pk], lane=by.id)
+            enqueue_triggered(
+                *triggers, *_forget_events(rows), actor_id=locked.actor_id, session_ids=[locked.pk], lane=by.id
+            )
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))
     return AddedMessages(_in_order(placement, rows, stored_repeats), len(rows))
+
+
+def _trust_of(session: Session, channel: str, by: Principal) -> Trust:
+    policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
+    return policy.trust(channel=session.channel, source_is_trusted=by.is_trusted and not policy.doubts(channel))
+
+
+def _forget_events(rows: Sequence[Message]) -> tuple[Event, ...]:
+    """Return the event of a trusted user's request to forget, or of one that a model may find (SPEC C9)."""
+    asked = [row.content for row in rows if row.role == Role.USER and row.trust == Trust.TRUSTED]
+    if any(map(request_to_forget, asked)):
+        return ("forget_request",)
+    return ("forget_cue",) if any(map(may_ask_to_forget, asked)) else ()
 
 
 def show_branch(

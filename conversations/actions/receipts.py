@@ -16,6 +16,7 @@ from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import prepared_cursor
+from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Actor
 
 # FOR KEY SHARE: waits for an erasure or a deletion of messages, and reads the actor's row again after it. No receipt is
@@ -42,6 +43,10 @@ WHERE source_ids && %(ids)s::uuid[]
 
 FORGET_BATCH_SIZE: Final = 1_000
 """Ids that one statement searches receipts for."""
+
+FORGET_KIND: Final = "clear_excerpts"
+FORGET_AGAIN_SECONDS: Final = 60.0
+"""Longer than a context takes to assemble."""
 
 
 def store_receipt(
@@ -128,9 +133,15 @@ def store_preview_receipt(
 def forget_sources(source_ids: Sequence[UUID]) -> None:
     """Remove the texts of deleted or rejected memories, or of deleted messages, from every receipt.
 
-    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
+    Once more a minute later, for contexts that were being assembled meanwhile and had read them. Not filtered by actor:
+    a `universal` memory is in the receipts of other actors as well.
     """
+    for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
+        ids = [str(source_id) for source_id in source_ids[start : start + FORGET_BATCH_SIZE]]
+        clear_excerpts(ids)
+        enqueue(FORGET_KIND, payload={"ids": ids}, delay_seconds=FORGET_AGAIN_SECONDS)
+
+
+def clear_excerpts(source_ids: Sequence[str]) -> None:
     with connection.cursor() as cursor:
-        for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
-            batch = source_ids[start : start + FORGET_BATCH_SIZE]
-            cursor.execute(FORGET_SOURCES, {"ids": [str(source_id) for source_id in batch]})
+        cursor.execute(FORGET_SOURCES, {"ids": list(source_ids)})

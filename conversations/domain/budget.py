@@ -31,6 +31,7 @@ from conversations.domain.layers import (
     RECALL,
     SEMANTIC,
     SESSION_SUMMARY,
+    STABLE,
     WORKING,
     Candidate,
     Contents,
@@ -72,16 +73,19 @@ CUT_ORDER: Final = (
     CutStep(WORKING, CutOrder.SHORTENED),
     CutStep(WORKING, CutOrder.EARLIER, floor=2),
     CutStep(RECALL, CutOrder.LEAST_RELEVANT, floor=5),
-    CutStep(WORKING, CutOrder.OLDEST, floor=4),
-    CutStep(RECALL, CutOrder.LEAST_RELEVANT),
     CutStep(PROFILE, CutOrder.LAST),
     CutStep(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
+    CutStep(WORKING, CutOrder.OLDEST, floor=4),
+    CutStep(RECALL, CutOrder.LEAST_RELEVANT),
     CutStep(WORKING, CutOrder.OLDEST, floor=2),
     CutStep(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=0, breaks_floor=True),
     CutStep(WORKING, CutOrder.OLDEST, floor=0, breaks_floor=True),
     CutStep(PINNED, CutOrder.LAST),
 )
 """In order; a step begins when the one before has nothing left to cut. System prompt and user message are never cut."""
+
+STABLE_FIRST: Final = (*STABLE, *(layer for layer in PRECEDENCE if layer not in STABLE))
+"""Precedence in contexts with a stable block, which does not depend on what the message finds."""
 
 MAX_EARLIER_BYTES: Final = 600
 """Bytes that a shortened message keeps, about 150 tokens."""
@@ -189,7 +193,7 @@ def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, R
     budgets = policy.layer_budgets or {}
     known: frozenset[str] = frozenset()
     unused = 0
-    for layer in PRECEDENCE:
+    for layer in STABLE_FIRST if policy.has_stable_block else PRECEDENCE:
         places, rejected = _admit(layer, known, writer)
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
@@ -206,8 +210,8 @@ def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, R
 def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[list[int], dict[int, Reason]]:
     """Return the admitted places of a layer, and the reasons for the others; `known` are identities admitted before.
 
-    Limits apply after all other rules: the latest messages, the best of other layers, one summary; of the profile as
-    many entries as its tokens allow.
+    Limits apply after all other rules: the latest messages, the best of other layers, one summary; of the profile and
+    of recall as many entries as their tokens allow.
     """
     candidates, policy = writer.candidates, writer.frame.policy
     rejected: dict[int, Reason] = {}
@@ -228,11 +232,11 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
         # With caching, messages of earlier sessions are additional.
         limit = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
         kept = [*_latest_turns(places[: len(places) - len(current)], candidates, limit), *current]
-    elif layer == PROFILE:
-        kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
         most = BY_NAME[layer].max_entries
         kept = places[: getattr(policy, most) if isinstance(most, str) else most]
+        if max_tokens := BY_NAME[layer].max_tokens:
+            kept = _select_within(getattr(policy, max_tokens), kept, writer)
     return kept, rejected | {place: Reason.LIMIT for place in places if place not in kept}
 
 

@@ -1,7 +1,8 @@
 """Recognise that a person asks for something to be forgotten, in English and Japanese (SPEC C9). Pure.
 
 Only a request about the person or something private counts: "forget my phone number", not "don't forget the milk",
-"forget Python, use Rust" or "I forgot my keys". Words decide, sentence by sentence; a miss is answered as usual.
+"forget Python, use Rust" or "I forgot my keys". Words decide at once, sentence by sentence (`request_to_forget`). What
+they miss is answered as usual; a model may read it afterwards (`forget_judging`).
 """
 
 import re
@@ -45,22 +46,24 @@ _ASKED: Final = re.compile(
 )
 """What is before the verb of a request."""
 
-_PASSIVE: Final = re.compile(
-    r"(?:\b(?:i|we)(?:'d| would)? (?:want|like|need|prefer|wish)(?: to have| that)?|^(?:please )?(?:have|can|could|may)"
-    r"|\bplease have|^(?=.{1,120} (?:should|must|needs to|has to) be )) ?"
-    r"(?P<what>[^,]{1,120}?) (?:(?:to|should|must|needs to|has to|be|gone) )*"
-    r"(?:forgotten|deleted|erased|removed|wiped|purged|gone|taken out)\b(?P<where>.{0,80})"
+_KEPT: Final = re.compile(
+    r"\b(?:your|from|in) (?:[\w-]+ )?(?:memory|memories|notes?|records?|data|head)\b|\bthe record\b|\bh[eo]ld on to\b"
+    r"|\bon (?:file|record)\b|\b(?:remembered|stored|retained|kept|no (?:memory|record|idea))\b|\boff the record\b"
+    r"|\bbetween us\b|\b(?:c[oa]me|coming|pop) up\b|\bbring(?:ing)? (?:it |that |this |[a-z]+ )?up\b|\bhang on to\b"
+    r"|\bun-know\b|\byou (?:have|keep|hold|saved|stored|don't know|not know)\b"
+    r"|\b(?:details|information|info|data|stuff) (?:about|on) my\b"
 )
-_NOT_KEPT: Final = re.compile(
-    r"(?:\b(?:don't|do not|dont|never) want (?P<one>.{1,80}?)"
-    r"|\b(?P<two>.{1,80}?) (?:shouldn't|should not|must not|mustn't|not)"
-    r"|\b(?P<three>nothing .{1,80}?)(?= (?:is|be|gets?|stays?)\b))(?: (?:to be|is|be|gets?|being|ever|stays?))* "
-    r"(?:kept|stored|retained|remembered|saved|recorded|noted|logged)\b(?!.*\b(?:in|on|to) (?:the|my|this) )"
+_AWAY: Final = re.compile(
+    r"\b(?:not|\w{1,9}n't|dont|never|no|stop|without|nothing|vanish\w*|gone|disappear\w*|eras\w+|delet\w+|remov\w+"
+    r"|wip\w+|purg\w+|scrub\w*|redact\w*|get rid|lose|clear\w*|tak\w+|leave\w*|stays?|expunge\w*|strike|out of|off|quit"
+    r"|hate|confidential|let go|blank|un-know|toss|throw)\b"
 )
-_OFF_THE_RECORD: Final = re.compile(
-    r"^(?:this is )?off the record\b|\b(?:keep|leave|get|take) (?P<what>.{1,80}?) (?:out of|off) (?:your|the) "
-    r"(?:long-term )?(?:memory|records?|notes?)\b|\bstrike (?P<other>.{1,80}?) from (?:the|your) records?\b"
+_NOT_ASKED: Final = re.compile(
+    r"^(?:so |and |but |hey |ok |okay )*(?:how|what|why|where|when|who|which|do|does|did|is|are|was|have|has)\b"
+    r"(?! i (?:told|said|wrote))|\b(?:do(?:n't| not)|never) forget\b"
+    r"|\b(?:i|we|he|she|they) (?:\w{1,20} )?(?:forgot|forget|forgets|can't remember|don't remember|cannot remember)\b"
 )
+"""Parts of a request in any order of words: something kept and its removal, in one sentence."""
 _PRETEND: Final = re.compile(
     r"\b(?:pretend|act (?:as if|like)|imagine)(?: that)? (?:i|we) (?:never|had never|hadn't|didn't|did not)(?: ever)? "
     r"(?:told|tell|said|say|mentioned|mention|shared|share|wrote|write|brought up|bring up)\b(?P<what>.*)$"
@@ -72,13 +75,13 @@ _REFERS_BACK: Final = re.compile(
 )
 _TOLD_BEFORE: Final = re.compile(
     r"\byou knowing\b|\b(?:i|we) (?:just |have |ever |had |already |'ve |shouldn't have |should not have )*"
-    r"(?:told|tell|said|mentioned|shared|wrote|gave|given|brought up)\b"
+    r"(?:told|tell|said|mentioned|shared|wrote|gave|given|brought up)\b|\bsharing my\b"
     r"|\b(?:you|u) (?:still |always |keep |even )*(?:think|know|remember|believe|bring|mention|have)\b"
     r"|\babout my\b|\bmy\b.{1,80}\bsecret\b"
 )
 """Mentions of earlier messages, to which "forget that" may refer."""
 
-_OWN: Final = re.compile(r"\b(?:my|our|me|mine|us|i|i'm|i've|i'd|myself)\b")
+_OWN: Final = re.compile(r"\b(?:my|our|me|mine|us|i|i'm|i've|i'd|myself|let's)\b")
 _PRIVATE: Final = re.compile(
     r"\b(?:that|this|the|those|these|my|our) (?:[\w-]+ )?(?:passwords?|add?ress(?:es)?|phone|numbers?|e-?mails?"
     r"|birthdays?|salar(?:y|ies)|names?|diagnos[ie]s|pin|conversation|chat|appointment|illness|medication|allergy"
@@ -109,7 +112,8 @@ _DISREGARD: Final = re.compile(
     r"|what i (?:just )?(?:said|asked|wrote)$|(?:it|that|this|me)$"
 )
 _MEANT_OTHERWISE: Final = re.compile(
-    r"^(?:to|it,?|that,|how|why|when|whether|the fact|for (?:a|the) )\b|,? (?:i meant|use|try|instead|rewrite)\b"
+    r"^(?:to|it,?|that,|i asked|how|why|when|whether|the fact|for (?:a|the) )\b"
+    r"|,? (?:i meant|use|try|instead|rewrite)\b"
     r"|^(?:my|the|our) (?:code|draft|text|essay|example|question|idea|plan|list)\b|^-"
 )
 
@@ -146,6 +150,26 @@ _JA_REPORTED: Final = re.compile(
     r"(?:と|って)(?:言|頼|書|思|聞|命|伝え|お願いし)|みたい|らしい|ようだ|(?:くない|文|返信|処理|方法|場合)"
 )
 _JA_MEMORY: Final = re.compile(r"記憶|メモリ|覚え|記録から|保存され")
+_JA_KEPT: Final = re.compile(
+    r"(?:記憶(?!喪失)|メモリ|データから|頭の中|あなたの中)(?=.{0,40}(?:消|けし|削除|抹消|ない|なく|なし|外|除|残すな|やめ|どけ|抜|捨て))"
+    r"|(?:な|無)かったこと|白紙|まっさら|内緒|オフレコ|知らない(?:って)?こと|リセット|水に流"
+    r"|(?:触れ|出さ|持ち出さ|言わ|話題にし|口にし|聞か|保持し)(?:ない|なく|ず)"
+    r"|(?:覚え|おぼえ|記録|保存|残[さし]|控え)[^。、]{0,8}(?:ない|なく|必要|いら|要ら|消)"
+    r"|(?:言った|話した|教えた|伝えた)[^。]{0,14}(?:消|削除|なし)"
+    r"|(?:登録|残って|保存|覚えて(?=た|る|い))[^。]{0,16}(?:消|削除|忘れて)"
+)
+_JA_WISH: Final = re.compile(
+    r"[てでと](?:ください|下さい|くださ|くれ|ほし|欲し|もらえ|もらい|もらって|いただ|頂|おいて|おく)|ないで(?:$|ね|よ|、)|お願い|おねがい"
+    r"|希望|なくて(?:い|よ|大丈夫)|必要は?な|いりません|いらない|要らない|って$|てね$|といて|ように(?:$|ね|し|お)|にしたい$|嫌です|やめて|(?<!どう)して$|ろ$|ちゃって|すなよ$|くんない"
+)
+_JA_NOT_ASKED: Final = re.compile(
+    r"忘れ(?:ず|ない|た|物|ちゃった|っぽ|そう|てしま|てい|がち)|(?:と|って)(?:言|頼|書|思|聞|命|伝え)[わいっまれ]|みたい|らしい|方法|するには"
+    r"|とき|時に|場合|ファイル|写真|メール|文章|段落|行|コード|表|フォルダ|アプリ|アカウント|履歴|予定|リスト|スマホ|パソコン|画像"
+    r"|テーブル|資料|本文|下書き|タスク|会議|議事録|小説|教えて(?:く|ほ|も)|覚えてくれ"
+)
+_JA_ANY: Final = re.compile(r"こと|話|件|やつ|情報|のは?|全部|すべて|[そこあ]れ|いま|今の|さっき")
+"""Parts of a request in any order of words: something kept, a wish, and something private or mentioned before."""
+
 _JA_TOPIC: Final = re.compile(r"こと|(?<!会)話|件|やつ|情報|データ|個人|記録|相談|について|に関")
 _JA_TOLD: Final = re.compile(r"(?:話し|言っ|教え|伝え|お伝えし|送っ|書い|って(?:話|言|こと))")
 _JA_THAT: Final = re.compile(r"(?:今|いま|さっき|あ|そ|こ)(?:の|れ)|ただの")
@@ -202,7 +226,7 @@ _ALL: Final = re.compile(
     r"|learnt))*(?: (?:about|abt|on|of) (?:me|us|myself))?$"
     r"|(?:all )?(?:of )?my (?:personal )?(?:data|information|info|memories)$"
     r"|(?:今まで|これまで|今)?の?(?:あなたが|君が)?(?:私|わたし|僕|ぼく|俺|自分)(?:自身)?(?:に関する|に関して|について|の)"
-    r"(?:知っている|覚えている|保存している)?(?:こと|記憶|情報|データ|個人情報|すべて|全て|全部)?$|(?:私|僕|俺)$"
+    r"(?:知っている|覚えている|保存している)?(?:こと|記憶|情報|データ|個人情報)?(?:を|は)?(?:すべて|全て|全部)?$|(?:私|僕|俺)$"
 )
 
 
@@ -225,6 +249,8 @@ def asks_for_all(what: str) -> bool:
 
 
 def _english(sentence: str, said_before: str) -> str:
+    if sentence.startswith(("why ", "when ", "where ")) or "forgive and forget" in sentence:
+        return ""
     for match in _VERB.finditer(sentence):
         before, what = sentence[: match.start()].rstrip(), sentence[match.end() :].strip(" ,")
         what = what.removeprefix("about ")
@@ -249,23 +275,15 @@ def _english(sentence: str, said_before: str) -> str:
 
 def _otherwise_asked(sentence: str, said_before: str) -> str:
     """Return what is asked in other words than those of a verb with its object."""
-    if match := _OFF_THE_RECORD.search(sentence):
-        return match["what"] or match["other"] or sentence
-    if match := _NOT_KEPT.search(sentence):
-        what = match["one"] or match["two"] or match["three"]
-        is_own = _OWN.search(what) or (_REFERS_BACK.match(what.split(" ", 1)[-1]) and _OWN.search(said_before))
-        if is_own or (_REFERS_BACK.match(what) and _OWN.search(said_before)):
-            return f"{said_before} {what}".strip()
     if (match := _PRETEND.search(sentence)) and (what := match["what"].strip(" ,")) and not what.startswith("that"):
         return what
-    match = _PASSIVE.search(sentence)
-    if match and not _REPORTED.search(sentence) and not _ELSEWHERE.search(match["where"]):
-        what = match["what"]
-        if _REFERS_BACK.match(what):
-            what = f"{said_before} {sentence[: match.start()]}".strip(" ,:—-")
-            return what if _was_told(what) or _TOLD.search(match["where"]) else ""
-        return what if _TOLD.search(what + match["where"]) or _PRIVATE.search(what) else ""
-    return ""
+    if not (_KEPT.search(sentence) and _AWAY.search(sentence)) or _NOT_ASKED.search(sentence):
+        return ""
+    if _REPORTED.search(sentence) or _ELSEWHERE.search(sentence):
+        return ""
+    if _OWN.search(sentence):
+        return sentence
+    return f"{said_before} {sentence}" if _OWN.search(said_before) else ""
 
 
 def _was_told(text: str) -> bool:
@@ -337,7 +355,9 @@ def _japanese(sentence: str, said_before: str) -> str:
             is_meant = is_private or is_topic
         if is_meant and (what or _JA_THAT.match(before)):
             return what or before
-    return ""
+    is_asked = _JA_KEPT.search(sentence) and _JA_WISH.search(sentence) and not _JA_NOT_ASKED.search(sentence)
+    about = f"{said_before} {sentence}".strip()
+    return about if is_asked and (_JA_PRIVATE.search(about) or _JA_ANY.search(sentence)) else ""
 
 
 def _without_ending(before: str) -> str:

@@ -28,7 +28,16 @@ from conversations.domain.content import (
     text_of,
 )
 from conversations.domain.layers import REMEMBERED, WORKING, Candidate, Contents
-from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry, turns_of
+from conversations.domain.prompt import (
+    Frame,
+    Prompt,
+    Turn,
+    check_nonce,
+    remembered_parts,
+    render,
+    render_entry,
+    turns_of,
+)
 from memoryhub.llm.types import IMAGE_TOKENS
 from memoryhub.look_alikes import tell_apart
 
@@ -256,8 +265,9 @@ class PromptWriter:
     def write(self, contents: Contents) -> Written:
         """Return system and messages. Raises NonceCollision where a text contains the nonce."""
         prompt, written = self._rendered(contents)
-        has_block = any(self.candidates[place].layer in REMEMBERED for place in contents)
-        check_nonce(prompt, self.frame.nonce, has_block=has_block)
+        parts = remembered_parts(self.frame, self.candidates, contents)
+        blocks = [any(self.candidates[place].layer in REMEMBERED for place in part) for part in parts]
+        check_nonce(prompt, self.frame.nonce, block_count=sum(blocks))
         return written
 
     def count_written(self, written: Written) -> int:

@@ -38,6 +38,9 @@ MAX_INSTRUCTIONS: Final = 2_000
 CACHED_GROWTH_FACTOR: Final = 3
 """By so many times its limit a cached conversation grows before it is cut back to its limit."""
 
+MIN_PROFILE_TOKENS: Final = 400
+"""Size of the profile where its share is less, about 20 memories."""
+
 SHARE_TOLERANCE: Final = 1e-9
 """0.7 + 0.2 + 0.1 may come out a hair above 1."""
 
@@ -62,8 +65,10 @@ class ContextPolicy(Policy):
     system_prompt: str = ""
     working_memory_limit: int = 10
     semantic_memory_limit: int = 5
-    recall_limit: int = 50
-    profile_max_tokens: int = 400
+    recall_limit: int = 200
+    recall_share: float = 0.75
+    profile_max_tokens: int = 10_000
+    profile_share: float = 0.05
     semantic_relevance_floor: float = 0.1
     recall_relevance_floor: float = 0.02
     max_tokens: int = 100_000
@@ -90,11 +95,21 @@ class ContextPolicy(Policy):
         "semantic_memory_limit": whole(1, 20).described(
             _("Related memories"), _("best related memories in a context"), _("memories")
         ),
-        "recall_limit": whole(0, 100).described(
+        "recall_limit": whole(0, 200).described(
             _("Earlier messages"), _("best earlier messages in a context"), _("messages")
         ),
-        "profile_max_tokens": whole(0, 4_000).described(
-            _("Size of the profile"), _("tokens of the user's profile"), _("tokens")
+        "recall_share": _SHARE.described(
+            _("Share of earlier messages"), _("the part of the usable token limit that earlier messages may fill")
+        ),
+        "profile_max_tokens": whole(0, 20_000).described(
+            _("Size of the profile"), _("most tokens of the user's profile, whatever its share"), _("tokens")
+        ),
+        "profile_share": _SHARE.described(
+            _("Share of the profile"),
+            _(
+                "the part of the usable token limit that the profile may fill, at least 400 tokens; while all memories "
+                "of a user fit, all are in each context"
+            ),
         ),
         "semantic_relevance_floor": number(0, 1).described(
             _("Lowest relevance of memories"),
@@ -187,6 +202,20 @@ class ContextPolicy(Policy):
         if self.memory_placement != AUTO_PLACEMENT:
             return self.memory_placement
         return WITH_USER_MESSAGE if self.cache else BEFORE_HISTORY
+
+    @property
+    def profile_tokens(self) -> int:
+        """Return the most tokens of the profile: its share of the limit, which small models get more of."""
+        return min(self.profile_max_tokens, max(MIN_PROFILE_TOKENS, int(self.profile_share * self.token_limit)))
+
+    @property
+    def recall_tokens(self) -> int:
+        return int(self.recall_share * self.token_limit)
+
+    @property
+    def has_stable_block(self) -> bool:
+        """Return whether pinned memories and profile have a separate block before the history, to be cached."""
+        return self.cache and self.placement == WITH_USER_MESSAGE
 
     @property
     def token_limit(self) -> int:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import Final
 
@@ -39,6 +39,7 @@ from conversations.domain.layers import (
     REMEMBERED,
     SEMANTIC,
     SESSION_SUMMARY,
+    STABLE,
     WISHES,
     WORKING,
     Candidate,
@@ -47,6 +48,9 @@ from conversations.domain.layers import (
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 from memoryhub.look_alikes import BLANK, CONTROLS, IGNORABLE, JOINERS, looks
+
+MIN_GAP: Final = timedelta(hours=1)
+"""Between two sessions, from which their gap is named."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _PHRASES_WITHOUT_SCORES: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
@@ -125,8 +129,10 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     past = [candidates[place] for place in places if not candidates[place].is_current]
     names_by_role = _attributed_roles(frame, past)
     history = _history(frame, past, [contents[place] for place in places], names_by_role)
-    block = render_block(frame, candidates, contents)
-    remembered = [Turn("user", (text_block(block),))] if block else []
+    stable, remembered = (
+        [Turn("user", (text_block(block),))] if block else []
+        for block in (render_block(frame, candidates, part) for part in remembered_parts(frame, candidates, contents))
+    )
     text = (text_block(frame.message),) if frame.message.strip() else ()  # of an image alone
     blocks = (*_preface(frame, past, names_by_role), *(frame.parts or (*frame.attachments, *text)))
     message = [Turn("user", blocks)]
@@ -134,7 +140,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
         message += turns_of(frame, candidates[place], contents[place])
     if frame.policy.placement == WITH_USER_MESSAGE:
         # Merged first, so that the mark counts the blocks of the merged message.
-        history = list(_merge_turns(history))
+        history = list(_merge_turns([*stable, *history]))
         if history:
             history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
         turns = [*history, *remembered, *message]
@@ -240,16 +246,18 @@ def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> t
 
 
 def _time_gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
-    """Return the phrase between messages of different sessions, by local dates; "" within a session."""
+    """Return the phrase between messages of different sessions, by local dates; "" within a session or an hour."""
     if before is None or before.session_id == session_id:
         return ""
     try:
         earlier, later = datetime.fromisoformat(before.created_at), datetime.fromisoformat(at)
-        days, is_later = (later.date() - earlier.date()).days, later > earlier
+        days, passed = (later.date() - earlier.date()).days, later - earlier
     except (ValueError, TypeError):
         return phrases.gap_session
-    if not is_later or days < 0:
+    if passed <= timedelta() or days < 0:
         return phrases.gap_session
+    if passed < MIN_GAP:
+        return ""
     return (phrases.gap_hours, phrases.gap_day)[days] if days < 2 else phrases.gap_days.format(days=days)
 
 
@@ -283,26 +291,46 @@ def render_system(frame: Frame) -> str:
     return f"{prompt}\n\n{frame.phrases.notice}" if prompt.strip() else frame.phrases.notice
 
 
+def remembered_parts(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> tuple[Contents, Contents]:
+    """Return the contents of the stable block, if the policy has one, and of the other."""
+    layers = STABLE if frame.policy.has_stable_block else ()
+    stable = {place: content for place, content in contents.items() if candidates[place].layer in layers}
+    return stable, {place: content for place, content in contents.items() if place not in stable}
+
+
 def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> str:
     """Return the remembered block between its delimiters, or "" without contents.
 
     Wishes come first, under separate headings. No text can forge a heading, as none begins a line with `#`.
     """
     places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
+    places[PROFILE].sort(key=lambda place: candidates[place].rank)
     wishes = [place for layer in (SEMANTIC, PROFILE) for place in places[layer] if candidates[place].is_wish]
     known = {layer: [place for place in places[layer] if place not in wishes] for layer in (PROFILE, SEMANTIC)}
     sections = {PINNED: places[PINNED], WISHES: wishes, **places, **known}
     parts = []
     for heading, chosen in sections.items():
-        entries = [
-            render_entry(candidates[place], contents[place], number=number, phrases=frame.phrases)
-            for number, place in enumerate(chosen, start=1)
-        ]
-        if entries:
-            parts.append("\n".join([frame.phrases.headings[heading], *entries]))
+        lines = [frame.phrases.headings[heading]]
+        for kind, group in _by_kind(heading, chosen, candidates, frame.phrases).items():
+            lines += [f"### {frame.phrases.kinds[kind]}"] if kind else []
+            lines += [
+                render_entry(candidates[place], contents[place], number=number, phrases=frame.phrases)
+                for number, place in enumerate(group, start=1)
+            ]
+        if chosen:
+            parts.append("\n".join(lines))
     if not parts:
         return ""
     return "\n".join([f"<remembered-{frame.nonce}>", "\n\n".join(parts), f"</remembered-{frame.nonce}>"])
+
+
+def _by_kind(
+    heading: str, places: Sequence[int], candidates: Sequence[Candidate], phrases: Phrases
+) -> dict[str, Sequence[int]]:
+    """Return the places by kind of memory; all are "" under other headings than the profile's."""
+    kinds = ("", *phrases.kinds) if heading == PROFILE else ("",)
+    groups = {kind: [place for place in places if candidates[place].kind == kind] for kind in kinds}
+    return {kind: group for kind, group in groups.items() if group}
 
 
 def render_entry(candidate: Candidate, content: Content, *, number: int, phrases: Phrases) -> str:
@@ -333,11 +361,11 @@ def _since(candidate: Candidate, phrases: Phrases) -> str:
     return f" ({written})"
 
 
-def check_nonce(prompt: Prompt, nonce: str, *, has_block: bool) -> None:
-    """Raise NonceCollision if any text but the block's two delimiters contains the nonce, case-insensitively."""
+def check_nonce(prompt: Prompt, nonce: str, *, block_count: int) -> None:
+    """Raise NonceCollision if any text but the blocks' delimiters, two each, contains the nonce in any case."""
     texts = [prompt.system, *(str(block) for turn in prompt.turns for block in turn.blocks)]
     found = sum(text.casefold().count(nonce) for text in texts)
-    if found != (2 if has_block else 0):
+    if found != 2 * block_count:
         raise NonceCollision("a text contains the nonce of the remembered block; draw another")
 
 

@@ -3,9 +3,8 @@
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import UUID
 
 from django import forms
@@ -24,16 +23,19 @@ from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS, format_labels
 from memoryhub.importexport.foreign.formats.table import parse_columns
-from memoryhub.importexport.foreign.imports import Reading, extraction_cost, new_import, undo_conversation
+from memoryhub.importexport.foreign.imports import extraction_cost, new_import, readings_of, undo_conversation
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
 from memoryhub.importexport.foreign.uploads import (
+    PAUSE,
     PREVIEW,
+    RESUME,
     RUN,
     UNDO,
     UNDO_REASON,
     append_chunk,
     enqueue_import_step,
+    order_reading,
     state_of,
     with_jobs,
 )
@@ -76,22 +78,6 @@ class ConversationLine:
 
 CONVERSATIONS: Final[list[Callable[[Import], Sequence[ConversationLine]]]] = []
 """Functions that return an import's conversations with memories; registered by apps."""
-
-
-class Reader(Protocol):
-    """Reads an import's conversations in the background, until it is paused."""
-
-    def reading(self, row: Import) -> Reading | None: ...
-
-    def pause(self, *, row: Import, by: Principal, now: datetime) -> None: ...
-
-    def resume(self, *, row: Import, by: Principal, now: datetime) -> None: ...
-
-
-READERS: Final[list[Reader]] = []
-"""Modules or objects that read; registered by apps."""
-
-PAUSE, RESUME = "pause", "resume"
 
 
 class FilesInput(forms.FileInput):
@@ -255,7 +241,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
-        readings=[found for reader in READERS if (found := reader.reading(row))] if state == "imported" else [],
+        readings=readings_of(row),
         conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
         cost=extraction_cost(row, now=clock()) if state != "undone" else None,
         format=FORMATS.get(row.format), format_key=row.format, formats=FORMAT_NAMES,
@@ -273,8 +259,7 @@ def _act(request: HttpRequest, row: Import) -> None:
     if "row_id" in request.POST:
         _undo_conversation(request, row)
     elif verb in (PAUSE, RESUME):
-        for reader in READERS:
-            (reader.pause if verb == PAUSE else reader.resume)(row=row, by=by, now=clock())
+        order_reading(row=row, verb=verb, by=by, now=clock())
     else:
         verb = verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW
         chosen = format if "format" in request.POST and format in dict(FORMAT_NAMES) else None

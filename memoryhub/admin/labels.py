@@ -195,6 +195,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "forget_old_uploads": _("Delete uploaded files that were not imported"),
     "forget_old_uses": _("Delete old reports of use"),
     "forget_session": _("Delete a long session"),
+    "clear_excerpts": _("Clear deleted texts in receipts once more"),
     "hold_forgotten": _("Let memories wait that a user asked to be forgotten"),
     "import_file": _("Import a file"),
     "note_use": _("Record which memories an answer used"),

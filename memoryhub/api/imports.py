@@ -19,16 +19,19 @@ from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
 from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.formats.table import MEANINGS, parse_columns
-from memoryhub.importexport.foreign.imports import Cost, extraction_cost, new_import
+from memoryhub.importexport.foreign.imports import Cost, Reading, extraction_cost, new_import, readings_of
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.uploads import (
     MAX_UPLOAD_BYTES,
+    PAUSE,
     PREVIEW,
+    RESUME,
     RUN,
     STATES,
     UNDO,
     append_chunk,
     enqueue_import_step,
+    order_reading,
     state_of,
     with_jobs,
 )
@@ -112,6 +115,14 @@ class ImportOut(serializers.ModelSerializer):
         return row.job.progress if row.job is not None else None
 
 
+class ReadingOut(serializers.Serializer[Reading]):
+    """Messages of an import that a model reads: all, those that wait, and those passed over while it is paused."""
+
+    messages = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    skipped = serializers.IntegerField()
+
+
 class OneImportOut(ImportOut):
     """An import with what the extraction of its new conversations takes."""
 
@@ -119,13 +130,19 @@ class OneImportOut(ImportOut):
         help_text="null without a model or new conversations; background calls keep to the agent's daily caps."
     )
 
+    extraction = serializers.SerializerMethodField(help_text="null where nothing reads it.")
+
     class Meta(ImportOut.Meta):
-        fields: ClassVar[Sequence[str]] = (*ImportOut.Meta.fields, "extraction_cost")
+        fields: ClassVar[Sequence[str]] = (*ImportOut.Meta.fields, "extraction_cost", "extraction")
 
     @extend_schema_field(CostOut(allow_null=True))
     def get_extraction_cost(self, row: Import) -> dict[str, Any] | None:
         cost = extraction_cost(row, now=timezone.now())
         return CostOut(cost).data if cost is not None else None
+
+    @extend_schema_field(ReadingOut(allow_null=True))
+    def get_extraction(self, row: Import) -> dict[str, Any] | None:
+        return next((ReadingOut(reading).data for reading in readings_of(row)), None)
 
 
 class ImportListQuery(TenantQuery, PageQuery):
@@ -184,16 +201,27 @@ class ImportChunks(_OneImport):
 
 
 class ImportOrderIn(StrictSerializer):
-    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
+    """The step to take; a `format` corrects the one that was recognised.
 
-    verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO)])
+    `preview`, `run` and `undo` are jobs; `pause` and `resume` apply to the extraction of what was imported.
+    """
+
+    verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO, PAUSE, RESUME)])
     format = OneOf(choices=[(name, name) for name in FORMATS], required=False)
 
 
 class ImportOrders(_OneImport):
     @operation("import_order", Scope.ADMIN, request=ImportOrderIn, responses={202: ImportOut})
     def post(self, request: Request, import_id: UUID) -> Response:
-        """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
+        """Order a dry run, the import, its undo, or a pause of its extraction.
+
+        The undo deletes all that the import brought and nobody has changed since. A pause lets a model read nothing
+        more of the imported conversations until it is resumed.
+        """
         row, values = self.row(import_id), self.validated(ImportOrderIn)
-        enqueue_import_step(row=row, verb=values["verb"], format=values.get("format"), by=self.principal, now=self.now)
+        verb, by, now = values["verb"], self.principal, self.now
+        if verb in (PAUSE, RESUME):
+            order_reading(row=row, verb=verb, by=by, now=now)
+        else:
+            enqueue_import_step(row=row, verb=verb, format=values.get("format"), by=by, now=now)
         return Response(ImportOut(with_jobs([row])[0]).data, status=202)

@@ -10,7 +10,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.retries import Recurrence, recurrence
 
 Run = Callable[[JobContext], Writes | None]
-Event = Literal["turn", "answer", "session", "summary", "forget_request"]
+Event = Literal["turn", "answer", "session", "summary", "forget_request", "forget_cue"]
 """Events of a session: a message was added, an answer was given, it ended, its summary was written, something is to be
 forgotten."""
 

@@ -17,6 +17,11 @@ MIN_RELEVANCE_SHARE: Final = 0.3
 ALWAYS_KEPT_SHARE: Final = 0.8
 """Relevance as a share of the best hit's from which a hit is kept, redundant or not."""
 
+EQUAL_SHARE: Final = 0.9
+LIKELY: Final = 0.5
+"""Relevance, as a share of that of the hit that covers it and absolute, from which a hit is kept: the present address
+is no less an answer than the former one."""
+
 MIN_MESSAGE_TERMS: Final = 4
 MAX_EVERYDAY_TERMS: Final = 2
 MIN_COMMON_COUNT: Final = 4
@@ -41,6 +46,7 @@ def informative_hits(
 ) -> list[int]:
     """Return the positions of the hits to keep, of hits in descending order of relevance."""
     kept: list[int] = []
+    shared: dict[int, Mapping[int, float]] = {}
     knows_few = len(words.weights) < MIN_MESSAGE_TERMS
     covered: dict[int, float] = {}
     for place, hit in enumerate(hits):
@@ -51,10 +57,18 @@ def informative_hits(
         whole, novel = (
             relevance(hit.similarity_raw, word_score(part, words), bounds, policy) for part in (document, remaining)
         )
-        if hit.relevance >= ALWAYS_KEPT_SHARE * hits[0].relevance or novel >= MIN_NOVELTY * whole:
+        # The kept hit with the most of its terms covers it, of several the best.
+        by = max(kept, key=lambda other: _common(document, shared[other]), default=place)
+        floor = min(ALWAYS_KEPT_SHARE * hits[0].relevance, max(LIKELY, EQUAL_SHARE * hits[by].relevance))
+        if hit.relevance >= floor or novel >= MIN_NOVELTY * whole:
             kept.append(place)
+            shared[place] = document
             covered |= {term: max(weight, covered.get(term, 0.0)) for term, weight in document.items()}
     return kept
+
+
+def _common(document: Mapping[int, float], other: Mapping[int, float]) -> float:
+    return sum(min(weight, other.get(term, 0.0)) for term, weight in document.items())
 
 
 def _is_evidence(document: Mapping[int, float]) -> bool:

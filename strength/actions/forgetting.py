@@ -1,5 +1,6 @@
 """Delete the memories that rest on deleted messages alone; those with other sources wait for review (SPEC C6)."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,10 +8,12 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from conversations.actions.forgetting import Forgotten, check_may_forget, forget_messages, lock_alone
+from conversations.domain.forget_judging import REQUESTS_SCHEMA, may_ask_to_forget, question_blocks, requests_found
 from conversations.domain.forget_requests import asks_for_all, request_to_forget
 from conversations.domain.messages import Role
 from conversations.domain.policy import ContextPolicy
@@ -18,6 +21,9 @@ from conversations.models import Message, Session
 from memoryhub.auth.access import Tenant, lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import text_query
+from memoryhub.llm.client import complete_json
+from memoryhub.llm.errors import BadAnswer
+from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
@@ -27,6 +33,8 @@ from strength.actions.search import MemorySearch, search_memories
 from strength.domain.extraction import Strategy
 from strength.domain.memories import FORGET_VERB, LOST_SOURCE_VERB, Status
 from strength.models import Memory, MemoryRevision, MemorySource, StrategyCursor
+
+log = logging.getLogger(__name__)
 
 MAX_HELD: Final = 10
 """Most memories that one request lets wait."""
@@ -114,12 +122,28 @@ def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: date
     """Let what the user asked to be forgotten wait for review; return how many memories (SPEC C9).
 
     Of the session's latest messages, those count that a trusted key stored; a memory that waited for one before is left
-    as a person decided. Network where the embedder is remote.
+    as a person decided. Where a model is configured, it reads what the words alone do not decide. Network. Raises
+    ProviderError, after the requests that words tell were carried out.
     """
     own = Message.objects.of([actor.pk]).filter(session_id=session_id, role=Role.USER, trust=Trust.TRUSTED)
-    told = own.current().order_by("-seq").values_list("content", "created_at")[:MAX_READ]
-    asked = [(what, at) for text, at in told if (what := request_to_forget(text))]
-    return sum(_hold(actor, what, since=at, by=by, now=now) for what, at in asked)
+    told = list(own.current().order_by("-seq").values_list("content", "created_at")[:MAX_READ])[::-1]
+    asked = [(request_to_forget(text), at) for text, at in told]
+    held = sum(_hold(actor, what, since=at, by=by, now=now) for what, at in asked if what)
+    undecided = [each for each, (what, _at) in zip(told, asked, strict=True) if not what and may_ask_to_forget(each[0])]
+    return held + sum(_hold(actor, what, since=at, by=by, now=now) for what, at in _judged(actor, undecided))
+
+
+def _judged(actor: Actor, told: Sequence[tuple[str, datetime]]) -> list[tuple[str, datetime]]:
+    """Return what a model finds is to be forgotten, and since when; nothing without a model."""
+    if not told or settings.LLM.provider == "none":
+        return []
+    texts = [text for text, _at in told]
+    try:
+        answer = complete_json(actor, Operation.JUDGE, "forget", question_blocks(texts), REQUESTS_SCHEMA)
+    except BadAnswer:
+        log.warning("requests to forget are found by words alone", extra={"actor": str(actor.pk)})
+        return []
+    return [(about, told[index][1]) for index, about in requests_found(answer, texts).items()]
 
 
 def _hold(actor: Actor, what: str, *, since: datetime, by: Principal, now: datetime) -> int:

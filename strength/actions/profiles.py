@@ -26,7 +26,7 @@ from memoryhub.llm.client import complete_json, counter_in_use, llm_provider, ma
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.search import all_profile_memories, select_profile_memories
+from strength.actions.search import select_profile_memories, standing_memories
 from strength.domain.memories import WrongState
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import (
@@ -123,7 +123,7 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
     if actor is None or settings.LLM.provider == "none":
         return None
     policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), get_profile(actor.pk)
-    memories = all_profile_memories(actor, now=now)
+    memories = standing_memories(actor, now=now)
     sources = [Source.of(memory) for memory in memories]
     change_count = count_changes(profile.sources if profile else [], sources)
     min_changes = 1 if job.payload.get("is_asked_for") else policy.write_profile_after

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from conversations.domain.policy import ContextPolicy
+from conversations.domain.policy import MIN_PROFILE_TOKENS, ContextPolicy
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.db.copy import copy_rows
@@ -26,7 +26,7 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import actor_id
 from strength.actions.filters import MemorySelection, facets_match, metadata_matches, status_filter, validity_filter
 from strength.actions.usage import mark_candidates
-from strength.domain.memories import PROFILE_KINDS, ScopeLevel, Status
+from strength.domain.memories import STANDING_KINDS, Kind, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.profile import ProfileMemory
 from strength.domain.ranking import ScoreBreakdown, score
@@ -176,35 +176,44 @@ def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
 MIN_LINE_TOKENS: Final = 8
 """Minimum tokens of a profile line, which bounds the number of lines."""
 
+MAX_STANDING: Final = MIN_PROFILE_TOKENS // MIN_LINE_TOKENS
+"""Most preferences and facts that sleeps spare and written profiles restate."""
 
-def profile_memories(*, tenant: Tenant, project: str | None, now: datetime, limit: int) -> list[ProfileMemory]:
-    """Return a user's preferences and facts, interleaved, of each kind the strongest and the newest alternately.
+
+def profile_memories(
+    *, tenant: Tenant, project: str | None, now: datetime, policy: ContextPolicy
+) -> list[ProfileMemory]:
+    """Return a user's preferences, facts and others, interleaved, of each the strongest and the newest alternately.
 
     By strength alone, today's memories would come after all that were ever used. Without pinned ones.
     """
-    return _profile_memories(tenant.actor_id, _current_project(tenant, project), now, limit)
+    limit = policy.profile_tokens // MIN_LINE_TOKENS
+    return _profile_memories(tenant.actor_id, _current_project(tenant, project), now, tuple(Kind), limit)
 
 
-def max_profile_memories(actor: Actor) -> int:
-    """Return the greatest number of memories in the user's profile."""
+def max_standing_memories(actor: Actor) -> int:
+    """Return the greatest number of preferences and facts in the user's profile that sleeps spare."""
     policy = effective_policy(ContextPolicy, actor.agent, actor)
-    return policy.profile_max_tokens // MIN_LINE_TOKENS if policy.include_profile and actor.user_id else 0
+    is_shown = policy.include_profile and actor.user_id
+    return min(MAX_STANDING, policy.profile_tokens // MIN_LINE_TOKENS) if is_shown else 0
 
 
-def all_profile_memories(actor: Actor, *, now: datetime) -> list[ProfileMemory]:
-    """Return the memories of the user's profile, of any project; sleeps do not archive them for weakness."""
-    limit = max_profile_memories(actor)
-    return _profile_memories(actor.pk, "", now, limit) if limit else []
+def standing_memories(actor: Actor, *, now: datetime) -> list[ProfileMemory]:
+    """Return the best preferences and facts of the user's profile, of any project; sleeps do not archive them."""
+    limit = max_standing_memories(actor)
+    return _profile_memories(actor.pk, "", now, STANDING_KINDS, limit) if limit else []
 
 
-def _profile_memories(actor_id: UUID, project: str, now: datetime, limit: int) -> list[ProfileMemory]:
+def _profile_memories(
+    actor_id: UUID, project: str, now: datetime, kinds: Collection[Kind], limit: int
+) -> list[ProfileMemory]:
     values = {
         "actor_id": actor_id,
-        "kinds": list(PROFILE_KINDS),
+        "kinds": list(kinds),
         "project": project,
         "now": now,
         "limit": limit,
-        "limit_per_level": MAX_PER_LEVEL,
+        "limit_per_level": max(MAX_PER_LEVEL, limit),
     }
     return [ProfileMemory(*row) for row in run_query(QUERIES["profile_memories"], values, server_prepared=True)]
 
@@ -216,12 +225,13 @@ def select_profile_memories(
     if not memory_ids:
         return []
     where = Q(
-        actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=PROFILE_KINDS, pinned=False
+        actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING_KINDS, pinned=False
     ) & validity_filter(now)
     if in_project := _current_project(tenant, project):
         where &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     rows = Memory.objects.filter(where).active().order_by("id")
-    return [ProfileMemory(*row) for row in rows.values_list(*ProfileMemory._fields)]
+    fields = [name for name in ProfileMemory._fields if name != "rank"]
+    return [ProfileMemory(*row) for row in rows.values_list(*fields)]
 
 
 def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
@@ -233,7 +243,7 @@ def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: date
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
-        limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
+        limit=search.candidate_limit or max(1, limit, policy.candidate_limit),
     )
     floor = search.relevance_floor
     if search.only_informative and matches.best:

@@ -31,9 +31,9 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import PolicyError
 from strength.actions.duplicates import Pair, duplicate_pairs, memories_to_compare
 from strength.actions.merges import record_pairs
-from strength.actions.search import MAX_PER_LEVEL, max_profile_memories
+from strength.actions.search import MAX_PER_LEVEL, max_standing_memories
 from strength.actions.usage import write_numbers
-from strength.domain.memories import PROFILE_KINDS
+from strength.domain.memories import STANDING_KINDS
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import ChangeReason, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
@@ -330,8 +330,8 @@ def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) ->
         "actor_ids": [actor.pk for actor, _policy in actors],
         "due_marks": [due_of(policy) for _actor, policy in actors],
         "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
-        "profile_sizes": [max_profile_memories(actor) for actor, _policy in actors],
-        "kinds": list(PROFILE_KINDS),
+        "profile_sizes": [max_standing_memories(actor) for actor, _policy in actors],
+        "kinds": list(STANDING_KINDS),
         "project": "",
         "limit_per_level": MAX_PER_LEVEL,
         "limit": ARCHIVE_BATCH_SIZE,

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Left
@@ -212,8 +211,13 @@ def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
 
 
 def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
-    """Return how many of the actor's latest contexts included the memory, and the latest of them."""
-    latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
+    """Return how many of the latest contexts included the memory, and the latest of them.
+
+    A user's memory can be in all of the user's contexts; of an agent's own, those count that list it as a candidate.
+    """
+    is_own = bool(memory.actor.user_id)
+    readers = Receipt.objects.filter(actor_id=memory.actor_id) if is_own else Receipt.objects.about(memory.pk)
+    latest = readers.order_by("-created_at", "-id")
     as_source = [{"source_id": str(memory.pk), "included": True}]
     as_profile_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:MAX_CONTEXTS]))
@@ -225,6 +229,7 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     entered = [receipt for receipt in receipts if receipt.entered]
     return {
         "contexts": len(receipts),
+        "contexts_are_own": is_own,
         "entered_count": len(entered),
         "entered": [
             (receipt, excerpt(receipt.opening, 90), relative_time(receipt.created_at, now))
@@ -312,7 +317,7 @@ def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     superseded_by = memory.superseded_by_id
     if not others and superseded_by is None:
         return {"merges": [], "superseded_by_link": None}
-    links = memory_links(request, memory.actor_id, [*others.values(), superseded_by])
+    links = memory_links(request, [*others.values(), superseded_by])
     return {
         "merges": [
             {
@@ -332,13 +337,15 @@ def may_read_memories(request: HttpRequest) -> bool:
     return bool(user.has_perm("strength.view_memory") or user.has_perm("strength.change_memory"))
 
 
-def memory_links(request: HttpRequest, actor_id: UUID | None, keys: Iterable[Any]) -> dict[str, SafeString]:
-    """Return linked excerpts of memories by id, in one query; plain ids for users who may not read memories."""
+def memory_links(request: HttpRequest, keys: Iterable[Any]) -> dict[str, SafeString]:
+    """Return linked excerpts of memories by id, in one query; plain ids for users who may not read memories.
+
+    Not filtered by actor: what a user's row names may be a memory of the agent, or of another agent that shares it.
+    """
     requested_ids = list({str(key) for key in keys if key})
     if not may_read_memories(request):
         return {key: SafeString(excerpt(key)) for key in requested_ids}
-    rows = Memory.objects.of([actor_id]) if actor_id else Memory.objects.all()
-    rows = rows.filter(pk__in=requested_ids)
+    rows = Memory.objects.filter(pk__in=requested_ids)
     contents = {str(pk): text for pk, text in rows.values_list("pk", Left("content", EXCERPT_SOURCE_LENGTH))}
     missing = gettext("a memory that no longer exists")
     return {
@@ -375,7 +382,7 @@ def source_messages(request: HttpRequest, memory: Memory, sources: Sequence[Memo
 
 def retrieval_page(memory: Memory, *, offset: int) -> dict[str, Any]:
     """Return a page of the contexts that a memory was a candidate for, latest first, each with its rank and outcome."""
-    rows: Any = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
+    rows: Any = Receipt.objects.about(memory.pk).defer("metadata", "query")
     rows = rows.annotate(opening=Left(F("query"), EXCERPT_SOURCE_LENGTH))
     page = list(rows[offset : offset + RECEIPTS_PAGE_SIZE + 1])
     receipts = []

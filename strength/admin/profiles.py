@@ -15,7 +15,7 @@ from memoryhub.admin.fields import ProseField
 from memoryhub.auth.access import Tenant
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries
-from strength.actions.search import all_profile_memories
+from strength.actions.search import standing_memories
 from strength.admin.memory_detail import memory_links
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import MAX_TEXT_LENGTH
@@ -85,10 +85,10 @@ class ProfileAdmin(WrittenTextAdmin):
         stored = Profile.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         actor, now = stored.actor, clock()
         lines = stored.written
-        memories = memory_links(request, actor.pk, [key for line in lines for key in line.memory_ids])
+        memories = memory_links(request, [key for line in lines for key in line.memory_ids])
         tenant = Tenant(actor.agent_id, actor.user_id, actor.agent, actor)
         _profile, entries = profile_entries(
-            tenant=tenant, memories=all_profile_memories(actor, now=now), project=None, now=now
+            tenant=tenant, memories=standing_memories(actor, now=now), project=None, now=now
         )
         shown = {entry.line for entry in entries}
         return {

@@ -404,11 +404,10 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
     if last is None:
         return None
     key: UUID = last.item.key
-    if last.item.is_merge:
-        keys = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
-    else:
-        keys = Memory.objects.filter(pk=key).values_list("pk", "actor_id").first()
-    memory = memory_links(request, keys[1], [keys[0]])[str(keys[0])] if keys else ""
+    of_merge = Merge.objects.filter(pk=key).values_list("kept_id", flat=True)
+    of_memory = Memory.objects.filter(pk=key).values_list("pk", flat=True)
+    memory_id = (of_merge if last.item.is_merge else of_memory).first()
+    memory = memory_links(request, [memory_id])[str(memory_id)] if memory_id else ""
     return {"words": DECIDED_LABELS[last.verb], "memory": memory, "number": last.number}
 
 

@@ -444,7 +444,7 @@ def preview_comparison(request: HttpRequest, run: SleepRun, changes: Sequence[di
 
 def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
-    memories = memory_links(request, run.actor_id, keys) if changes else {}
+    memories = memory_links(request, keys) if changes else {}
     pinned: set[str] = set()
     if run.dry_run:  # a sleep run skips memories pinned since
         rows = Memory.objects.of([run.actor_id]).filter(pk__in=[change["memory_id"] for change in changes])

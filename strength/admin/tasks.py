@@ -58,7 +58,7 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         offered, used = row.offered[:MAX_MEMORIES], row.used_memory_ids[:MAX_MEMORIES]
         offered_ids, used_ids = {entry["id"] for entry in offered}, {str(key) for key in row.used_memory_ids}
-        memories = memory_links(request, row.actor_id, [*offered_ids, *used, row.recorded_memory_id])
+        memories = memory_links(request, [*offered_ids, *used, row.recorded_memory_id])
         rows = []
         for entry in offered:
             scores_of_entry = (entry.get("scores") or {}).items()

@@ -55,7 +55,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         texts = blocked_texts(rows) if may_read_memories(request) else {}
-        links = memory_links(request, None, [row.memory_id for row in rows])
+        links = memory_links(request, [row.memory_id for row in rows])
         for row in rows:
             blocked, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
             row.text = blocked and link_to("admin:strength_memory_change", blocked.memory_id, excerpt(blocked.text))

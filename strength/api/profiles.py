@@ -7,13 +7,15 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from conversations.domain.policy import ContextPolicy
 from memoryhub.api.fields import ChangedByOut, ReasonSerializer, TenantQuery, TenantSerializer, TextField
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Scope
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.profiles import PROFILES, enqueue_profile, get_profile, profile_entries
-from strength.actions.search import max_profile_memories, profile_memories
+from strength.actions.search import profile_memories
 from strength.domain.profile import MAX_TEXT_LENGTH, Entry
 from strength.models import Profile, ProfileVersion
 
@@ -98,8 +100,9 @@ class ProfileView(ApiView):
 
     def answer(self, tenant: Tenant) -> Response:
         """Answer with what contexts are offered, at most as many memories as they could hold."""
-        limit = max_profile_memories(tenant.actor) if tenant.actor else 0
-        memories = profile_memories(tenant=tenant, project=None, now=self.now, limit=limit) if limit else []
+        policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor)
+        is_shown = tenant.actor is not None and tenant.user_id and policy.include_profile
+        memories = profile_memories(tenant=tenant, project=None, now=self.now, policy=policy) if is_shown else []
         profile, entries = profile_entries(tenant=tenant, memories=memories, project=None, now=self.now)
         written = profile or get_profile(tenant.actor_id)
         body = {

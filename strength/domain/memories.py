@@ -15,8 +15,8 @@ MAX_CONTENT_LENGTH = 100_000
 MAX_METADATA_BYTES = 4_096
 
 
-PROFILE_KINDS = (Kind.PREFERENCE, Kind.FACT)
-"""Kinds that apply to a user in any context."""
+STANDING_KINDS = (Kind.PREFERENCE, Kind.FACT)
+"""Kinds that apply to a user in any context: written profiles restate them, and sleeps spare those that are shown."""
 
 
 class Status(StrEnum):

@@ -58,6 +58,8 @@ class ProfileMemory(NamedTuple):
     said_on: date | None
     valid_from: datetime | None
     created_at: datetime
+    rank: int = 0
+    """Among preferences, facts, or others, by strength."""
 
 
 @dataclass(frozen=True)

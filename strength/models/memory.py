@@ -22,7 +22,7 @@ from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, One
 from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from memoryhub.tenancy.policy import Trust
 from strength.domain.duplicates import wording_digest
-from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status, content_digest
+from strength.domain.memories import Kind, ScopeLevel, Source, Status, content_digest
 from strength.domain.strength import MIN_STRENGTH, NO_DECAY, Numbers, strength_now
 from strength.models.locks import lock_shared, update_fading
 from strength.models.sleep import SleepState, choices, recompute_marks
@@ -156,7 +156,7 @@ class Memory(Facets, OwnedRow):
             models.Index(
                 fields=["actor", "kind", "-created_at", "-id"],
                 name="memory_standing",
-                condition=Q(status=Status.ACTIVE, kind__in=PROFILE_KINDS, pinned=False),
+                condition=Q(status=Status.ACTIVE, pinned=False),
             ),
             models.Index(fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]),
             # Partial indexes for validity that begins or ends; few memories have either.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.factories.chat_exports import CHAT_WRITERS
+from tests.factories.memory_servers import write_hindsight, write_honcho
 from tests.factories.writer import Writer
 
 
@@ -259,6 +260,8 @@ WRITERS: Mapping[str, Callable[[Path, int, int, Writer], Path]] = {
     "chatgpt": write_chatgpt,
     "claude": write_claude,
     "coding-agents": write_coding_agents,
+    "hindsight": write_hindsight,
+    "honcho": write_honcho,
     "letta": write_letta,
     "mem0": write_mem0,
     "markdown": write_markdown,

@@ -17,6 +17,7 @@ from memoryhub.tenancy.models import Actor
 from strength.models import Memory
 from tests.conftest import client_with_key
 from tests.factories.planting import API, made
+from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.django_db
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -55,6 +56,47 @@ def test_nothing_is_recalled_and_a_person_decides(
     assert Memory.objects.get(pk=kept[0]).status == "active"
 
 
+SURGERY = [
+    ("Hiroki had a surgery in May.", "My surgery? Toss it, would you.", "my surgery"),
+    ("5月に手術を受けた。", "手術のことは忘却の彼方へ", "手術"),
+]
+
+
+def found(number: int, about: str) -> dict[str, Any]:
+    return {"message": number, "kind": "forget", "about": about}
+
+
+@pytest.mark.parametrize(("private", "request_text", "about"), SURGERY)
+def test_a_model_reads_what_words_do_not_decide(
+    client: APIClient, llm: LLMServer, private: str, request_text: str, about: str
+) -> None:
+    for text in (private, "Hiroki has a cat called Momo."):
+        made(client.post(f"{API}/memories", {**NAMES, "content": text}))
+    llm.answer(Reply(data={"messages": [found(1, about), found(7, "cat"), found(1, "everything about me")]}))
+    say(client, request_text)
+    assert sorted(Memory.objects.values_list("content", "status")) == sorted(
+        [(private, "pending"), ("Hiroki has a cat called Momo.", "active")]
+    )
+    assert request_text in str(llm.asked[-1].messages) and request_text not in llm.asked[-1].system
+
+
+def test_a_model_that_answers_nothing_usable_leaves_it_to_words(client: APIClient, llm: LLMServer) -> None:
+    private, _other, request_text = REQUESTS[0]
+    for text in (private, SURGERY[0][0]):
+        made(client.post(f"{API}/memories", {**NAMES, "content": text}))
+    llm.answer(Reply(data={"messages": "none"}))
+    say(client, f"{SURGERY[0][1]}")
+    say(client, request_text)
+    assert dict(Memory.objects.values_list("content", "status")) == {private: "pending", SURGERY[0][0]: "active"}
+    assert {job.state for job in Job.objects.filter(kind="hold_forgotten")} == {"done"}
+
+
+def test_no_model_is_asked_about_other_messages(client: APIClient, llm: LLMServer) -> None:
+    say(client, "What is the tallest mountain of Japan?")
+    say(client, "Please forget my phone number.")
+    assert not llm.asked
+
+
 def test_an_untrusted_key_asks_in_vain(client: APIClient) -> None:
     private, _other, request_text = REQUESTS[0]
     made(client.post(f"{API}/memories", {**NAMES, "content": private}))
@@ -87,3 +129,24 @@ def test_a_receipt_quotes_nothing_where_messages_were_deleted_meanwhile(
         made(client.post(f"{API}/context", {**NAMES, "message": message}))
         receipt = Receipt.objects.latest("created_at")
         assert receipt.query == "" and "phone" not in f"{receipt.items}{receipt.metadata}"
+
+
+def test_a_memory_deleted_while_a_context_is_assembled_leaves_no_excerpt(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, _other, _request_text = REQUESTS[0]
+    memory_id = made(client.post(f"{API}/memories", {**NAMES, "content": private}))["id"]
+    assemble = context._assemble
+
+    def interrupted(*given: Any) -> Any:
+        assembly = assemble(*given)
+        assert client.delete(f"{API}/memories/{memory_id}").status_code == 204
+        return assembly
+
+    monkeypatch.setattr(context, "_assemble", interrupted)
+    made(client.post(f"{API}/context", {**NAMES, "message": "What is his phone number?"}))
+    assert "090" in str(Receipt.objects.get().items)
+    job = Job.objects.get(kind="clear_excerpts")
+    assert job.due_at > job.created_at and private not in str(job.payload)
+    run(Offer(job.pk, "clear_excerpts"), worker=uuid4())
+    assert "090" not in str(Receipt.objects.get().items)

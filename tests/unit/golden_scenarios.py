@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from conversations.domain.assembly import AssemblyRequest, assemble
 from conversations.domain.content import texts_with_traces
+from conversations.domain.forget_judging import question_blocks
 from conversations.domain.layers import (
     PINNED,
     PROFILE,
@@ -305,6 +306,10 @@ def judgement(language: str, new: str, known: str) -> list[tuple[str, str]]:
     return [("system", prompt("judge_facts", language, fence=FENCE)), ("user", fenced(blocks, FENCE))]
 
 
+def forgetting(language: str, *messages: str) -> list[tuple[str, str]]:
+    return [("system", prompt("forget", language)), ("user", fenced(question_blocks(messages), FENCE))]
+
+
 MORNING = NOW["ja"]
 BACKGROUND: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "extract-alone-ja": lambda: extraction(
@@ -318,6 +323,8 @@ BACKGROUND: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "extract-channel-ja": lambda: extraction(
         "ja", said(1, "緑茶が好きです。", MORNING, "田中"), said(2, "私は苦手です。", MORNING, "佐藤"),
     ),
+    "forget-en": lambda: forgetting("en", "Where did I leave my keys?", "My surgery? Toss it, would you."),
+    "forget-ja": lambda: forgetting("ja", "鍵をどこに置いたっけ?", "手術のことは忘却の彼方へ"),
     "judge-facts-en": lambda: judgement("en", "bob likes tea.", "alice dislikes tea."),
     "judge-facts-ja": lambda: judgement("ja", "佐藤さんは緑茶が好き。", "田中さんは緑茶が苦手。"),
     "summarize-channel-en": lambda: summary(

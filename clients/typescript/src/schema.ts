@@ -184,7 +184,12 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Order a dry run, the import, or the undo of all that it brought and nobody has changed since. */
+        /**
+         * @description Order a dry run, the import, its undo, or a pause of its extraction.
+         *
+         *     The undo deletes all that the import brought and nobody has changed since. A pause lets a model read nothing
+         *     more of the imported conversations until it is resumed.
+         */
         post: operations["import_order"];
         delete?: never;
         options?: never;
@@ -2233,7 +2238,9 @@ export interface components {
          */
         ImpactTypeEnum: "user_positive" | "task_success" | "prevented_error";
         /**
-         * @description * `deepseek` - deepseek
+         * @description * `honcho` - honcho
+         *     * `hindsight` - hindsight
+         *     * `deepseek` - deepseek
          *     * `chatgpt` - chatgpt
          *     * `claude` - claude
          *     * `openwebui` - openwebui
@@ -2248,7 +2255,7 @@ export interface components {
          *     * `table` - table
          * @enum {string}
          */
-        ImportFormatEnum: "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
+        ImportFormatEnum: "honcho" | "hindsight" | "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
         /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
         ImportInRequest: {
             agent_id: string;
@@ -2258,6 +2265,8 @@ export interface components {
             /**
              * @description Recognised if left out.
              *
+             *     * `honcho` - honcho
+             *     * `hindsight` - hindsight
              *     * `deepseek` - deepseek
              *     * `chatgpt` - chatgpt
              *     * `claude` - claude
@@ -2276,7 +2285,11 @@ export interface components {
             /** @description Columns of a CSV or JSON Lines file: `content=text,created_at=date`. Meanings: content, role, session, title, created_at, user_id, id, kind, tags. */
             columns?: string;
         };
-        /** @description The step to take: preview, run or undo; a `format` corrects the one that was recognised. */
+        /**
+         * @description The step to take; a `format` corrects the one that was recognised.
+         *
+         *     `preview`, `run` and `undo` are jobs; `pause` and `resume` apply to the extraction of what was imported.
+         */
         ImportOrderInRequest: {
             verb: components["schemas"]["ImportOrderInVerbEnum"];
             format?: components["schemas"]["ImportFormatEnum"];
@@ -2285,9 +2298,11 @@ export interface components {
          * @description * `preview` - preview
          *     * `run` - run
          *     * `undo` - undo
+         *     * `pause` - pause
+         *     * `resume` - resume
          * @enum {string}
          */
-        ImportOrderInVerbEnum: "preview" | "run" | "undo";
+        ImportOrderInVerbEnum: "preview" | "run" | "undo" | "pause" | "resume";
         /**
          * @description An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
          *
@@ -2792,6 +2807,8 @@ export interface components {
             undone_at?: string | null;
             /** @description null without a model or new conversations; background calls keep to the agent's daily caps. */
             readonly extraction_cost: components["schemas"]["CostOut"] | null;
+            /** @description null where nothing reads it. */
+            readonly extraction: components["schemas"]["ReadingOut"] | null;
         };
         OneOrManyInRequest: components["schemas"]["MessageInRequest"] | components["schemas"]["BatchInRequest"];
         /** @description Policy values for one call. */
@@ -2799,7 +2816,11 @@ export interface components {
             working_memory_limit?: number;
             semantic_memory_limit?: number;
             recall_limit?: number;
+            /** Format: double */
+            recall_share?: number;
             profile_max_tokens?: number;
+            /** Format: double */
+            profile_share?: number;
             max_tokens?: number;
             /** Format: double */
             token_safety_margin?: number;
@@ -3062,6 +3083,12 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             readonly documents: components["schemas"]["DocumentHeadOut"][];
+        };
+        /** @description Messages of an import that a model reads: all, those that wait, and those passed over while it is paused. */
+        ReadingOut: {
+            messages: number;
+            waiting: number;
+            skipped: number;
         };
         /** @description Reason of a curated change; stored in the revision and the audit trail. */
         ReasonRequest: {

@@ -146,6 +146,25 @@ class Reading:
     skipped: int
 
 
+class Reader(Protocol):
+    """Reads an import's conversations in the background, until it is paused."""
+
+    def reading(self, row: Import) -> Reading | None: ...
+
+    def pause(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+    def resume(self, *, row: Import, by: Principal, now: datetime) -> None: ...
+
+
+READERS: Final[list[Reader]] = []
+"""Modules or objects that read; registered in `AppConfig.ready`."""
+
+
+def readings_of(row: Import) -> list[Reading]:
+    """Return how far an imported file's conversations are read."""
+    return [found for reader in READERS if row.imported_at and not row.undone_at and (found := reader.reading(row))]
+
+
 class CostEstimate(Protocol):
     def __call__(self, *, actor: Actor, sessions: int, tokens: int, now: datetime) -> Cost | None: ...
 

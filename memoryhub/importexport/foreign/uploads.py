@@ -23,6 +23,7 @@ from memoryhub.env import private_folder
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
 from memoryhub.importexport.foreign.imports import (
+    READERS,
     UNTRUSTED_UNDO,
     CannotImport,
     ImportContext,
@@ -51,6 +52,7 @@ SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md", ".csv", ".tsv")
 UNDO_REASON: Final = "Undo of an import."
 
 PREVIEW, RUN, UNDO = "preview", "run", "undo"
+PAUSE, RESUME = "pause", "resume"
 AUDIT_VERBS: Final = {PREVIEW: "preview", RUN: "import", UNDO: "undo"}
 RUNNING_STATES: Final = {PREVIEW: "previewing", RUN: "importing", UNDO: "undoing"}
 STATES: Final = ("uploading", *RUNNING_STATES.values(), "previewed", "imported", "undone", "failed")
@@ -171,6 +173,15 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime,
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}, order=order_of(by)
     )
+
+
+def order_reading(*, row: Import, verb: str, by: Principal, now: datetime) -> None:
+    """Pause or resume the extraction of an import's conversations. Raises WrongImportState, Forbidden."""
+    _check_caller(row, by)
+    if state_of(row) != "imported":
+        raise WrongImportState(_("The extraction of an import can be paused once it is imported."))
+    for reader in READERS:
+        (reader.pause if verb == PAUSE else reader.resume)(row=row, by=by, now=now)
 
 
 def run_import_step(job: JobContext) -> Any:

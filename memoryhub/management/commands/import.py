@@ -5,11 +5,12 @@ import sys
 import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
@@ -27,6 +28,7 @@ from memoryhub.importexport.foreign.imports import (
     resolve_format,
     store_report,
 )
+from memoryhub.importexport.foreign.services import SERVICES, SETTING, Download
 from memoryhub.importexport.native.importer import TargetNames, check, check_names, store
 from memoryhub.importexport.native.jsonl import BrokenFile, Report
 from memoryhub.llm.errors import ProviderError
@@ -57,6 +59,13 @@ class Command(ResumableCommand):
             help=f"Columns of a CSV or JSON Lines file: content=text,created_at=date. {MEANINGS}",
         )
         parser.add_argument(
+            "--url",
+            help="Address of a Honcho or Hindsight server, with --format: its pages are downloaded into FILE first. "
+            f"The token is read from {SETTING}. The same command continues an interrupted download.",
+        )
+        parser.add_argument("--space", default="", help="The workspace or bank to download; all without it.")
+        parser.add_argument("--assistants", default="", help="Honcho's peers that are assistants: NAME,NAME,…")
+        parser.add_argument(
             "--untrusted",
             action="store_true",
             help="Take in conversations, memories and summaries alone; memories wait for a curator.",
@@ -66,6 +75,8 @@ class Command(ResumableCommand):
         names = TargetNames(options["agent"], options["user"])
         try:
             check_names(names)
+            if options["url"]:
+                self._download(options)
             with _opened(options["file"]) as path:
                 report = self._import(path, names, options)
         except (BrokenFile, CannotImport, ProviderError) as error:
@@ -75,6 +86,22 @@ class Command(ResumableCommand):
         except OSError as error:
             raise CommandError(f"Cannot read {options['file']}: {error.strerror}.") from error
         self._print_report(report, dry_run=options["dry_run"])
+
+    def _download(self, options: dict[str, Any]) -> None:
+        if options["format"] not in SERVICES or options["file"] == "-":
+            raise CommandError(f"--url needs a file name, and --format with one of: {', '.join(SERVICES)}.")
+        with self.progress_bar() as bar:
+            pages = bar.add_task("Downloading pages", total=None)
+            download = Download(
+                options["format"],
+                options["url"],
+                Path(options["file"]),
+                token=settings.IMPORT_TOKEN,
+                on_page=lambda: bar.advance(pages),
+            )
+            assistants = [name.strip() for name in options["assistants"].split(",") if name.strip()]
+            with closing(download):
+                SERVICES[options["format"]](download, options["space"], assistants)
 
     def _import(self, path: Path, names: TargetNames, options: dict[str, Any]) -> Report:
         by = replace(command("import"), is_trusted=not options["untrusted"])

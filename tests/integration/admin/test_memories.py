@@ -16,7 +16,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from rest_framework.test import APIClient
 
+from conversations.models import Receipt
 from memoryhub.admin.base import CappedPaginator
 from memoryhub.admin.object_actions import UNDO
 from memoryhub.auth.access import actor_for_writing, tenant_for_reading
@@ -33,6 +35,7 @@ from strength.actions.search import MemorySearch, search_memories
 from strength.domain.memories import Kind, ScopeLevel
 from strength.models import Memory, MemoryRevision, Merge, SavedView, Tombstone
 from tests.conftest import run_jobs
+from tests.factories.planting import API, made
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
 
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
@@ -735,6 +738,28 @@ def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, 
     )
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
     assert str(hub.session.pk) in text
+
+
+def test_what_an_agent_remembers_is_shown_with_its_users_contexts_and_tasks(boss: Client, client: APIClient) -> None:
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    texts = {"kana answers in Japanese.": {"agent_id": "kana"}, "Hiroki likes Japanese tea.": names}
+    keys = [made(client.post(f"{API}/memories", {**who, "content": text}))["id"] for text, who in texts.items()]
+    question = {**names, "message": "Which Japanese tea does kana like?"}
+    for _ in range(2):
+        made(client.post(f"{API}/context", question))
+    task = made(client.post(f"{API}/tasks", {**names, "query": question["message"]}))
+    for key in keys:
+        held = [each for each in Receipt.objects.about(key) if entered(each, key)]
+        page = text_of(boss, reverse("admin:strength_memory_change", args=[key]))
+        assert len(held) == 2 and f"In {len(held)} of the last 2 contexts" in page
+        assert page.count('class="memory-context"') == 2
+    page = text_of(boss, reverse("admin:strength_task_change", args=[task["task_id"]]))
+    assert "no longer exists" not in page and all(key in page for key in keys)
+
+
+def entered(receipt: Receipt, key: str) -> bool:
+    items = [item for item in receipt.items if key in (item["source_id"], *(item.get("memory_ids") or ()))]
+    return any(item["included"] for item in items)
 
 
 def test_what_was_said_is_for_those_who_may_read_messages(staff: Callable[..., Client], hub: Hub) -> None:

@@ -166,7 +166,7 @@ def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> No
         ({"max_tokens": "10"}, "max_tokens"),
         ({"max_tokens": "1000", "message": "word " * 2_000}, "max_tokens"),
         ({"token_safety_margin": "2"}, "token_safety_margin"),
-        ({"recall_limit": "101"}, "recall_limit"),
+        ({"recall_limit": "201"}, "recall_limit"),
         ({"format": "letters"}, "format"),
         ({"user": "x\x00"}, "user"),
     ],

@@ -116,7 +116,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
     shown = client.get(f"{API}/actors", NAMES).json()
     assert shown["policy"] == {"max_tokens": 20_000}
     assert (shown["effective_policy"]["max_tokens"], shown["effective_policy"]["token_safety_margin"]) == (20_000, 0.5)
-    assert shown["effective_policy"]["recall_limit"] == 50
+    assert shown["effective_policy"]["recall_limit"] == 200
     other = client.get(f"{API}/actors", {"agent_id": "kana", "user_id": "aoi"}).json()
     assert (other["policy"], other["effective_policy"]["max_tokens"]) == ({}, 10_000)
 
@@ -125,7 +125,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
     "options",
     [
         {"working_memory_limit": 0}, {"working_memory_limit": 51}, {"semantic_memory_limit": 0}, {"semantic_memory_limit": 21}, {"recall_limit": -1},
-        {"recall_limit": 101}, {"max_tokens": 999}, {"token_safety_margin": 0.49}, {"token_safety_margin": 0.96}, {"memory_placement": "nowhere"},
+        {"recall_limit": 201}, {"max_tokens": 999}, {"token_safety_margin": 0.49}, {"token_safety_margin": 0.96}, {"memory_placement": "nowhere"},
         {"system_prompt": "x"}, {"layer_budgets": {}}, {"include_everything": True},
     ],
 )  # fmt: skip
@@ -154,8 +154,11 @@ def test_placement_and_cache_marks(client: APIClient) -> None:
     session = talk(client, "hello", "hi there")
     before = context(client, session_id=session)["messages"]
     assert "likes green tea" in str(before[0])
-    beside = context(client, session_id=session, options={"memory_placement": "with_user_message", "cache": True})
+    beside = context(client, session_id=session, options={"memory_placement": "with_user_message"})
     assert "likes green tea" in str(beside["messages"][-1])
+    assert text_of(beside["messages"][-1]) == "What tea do I like?"
+    beside = context(client, session_id=session, options={"cache": True})
+    assert "likes green tea" in str(beside["messages"][0]) and "hello" in str(beside["messages"][0])
     assert text_of(beside["messages"][-1]) == "What tea do I like?"
     assert beside["system"][0]["cache_control"] == {"type": "ephemeral"}
 
@@ -305,8 +308,11 @@ def test_what_shares_a_word_by_chance_stays_out_beside_what_answers(client: APIC
     order = "Ken orders the food for the office party from the bakery on the corner, every second Friday."
     remember(client, order, kind="note")
 
-    about_the_cat = context(client, "Which dry food does the cat Goma get, given the salmon allergy?")
-    about_ken = context(client, "Who orders the food for the party at the office?")
+    search_alone = {"include_profile": False}
+    about_the_cat = context(
+        client, "Which dry food does the cat Goma get, given the salmon allergy?", options=search_alone
+    )
+    about_ken = context(client, "Who orders the food for the party at the office?", options=search_alone)
 
     assert "Goma is allergic" in str(about_the_cat["messages"])
     assert "Ken orders" not in str(about_the_cat["messages"])

@@ -25,6 +25,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.extraction_costs import INSTRUCTION_TOKENS
 from strength.actions.import_reading import reading
 from strength.models import Memory
+from tests.conftest import client_with_key
 from tests.factories.planting import API, made
 from tests.fakes.llm_server import Asked, LLMServer
 from tests.integration.memoryhub.importexport.conftest import run
@@ -134,6 +135,21 @@ def test_extraction_is_paused_and_resumed(db: None, boss: Client, llm: LLMServer
     assert set(AuditEntry.objects.filter(verb__in=["pause", "resume"]).values_list("object_id", flat=True)) == {
         str(row.pk)
     }
+
+
+def test_a_key_pauses_and_resumes(db: None, client: APIClient, llm: LLMServer, tmp_path: Path) -> None:
+    run("import", write_chats(tmp_path, count=3), *WHOSE)
+    row = Import.objects.get()
+    address = f"{API}/imports/{row.pk}"
+    assert client.post(f"{address}/orders", {"verb": "pause"}).status_code == 202
+    assert made(client.get(address))["extraction"] == {"messages": 3, "waiting": 0, "skipped": 3}
+    assert client.post(f"{address}/orders", {"verb": "resume"}).status_code == 202
+    assert made(client.get(address))["extraction"] == {"messages": 3, "waiting": 3, "skipped": 0}
+    refused = client_with_key(scopes=["admin"], is_trusted=False).post(f"{address}/orders", {"verb": "pause"})
+    assert (refused.status_code, reading(row)) == (403, Reading(3, 3, 0))
+    begun = made(client.post(f"{API}/imports", {"agent_id": "kana", "user_id": "hiroki", "file_name": "a.json"}))
+    early = client.post(f"{API}/imports/{begun['id']}/orders", {"verb": "pause"})
+    assert (early.status_code, early.json()["code"]) == (409, "wrong_import_state")
 
 
 def test_a_conversation_is_removed_with_its_memories(db: None, boss: Client, llm: LLMServer, tmp_path: Path) -> None:

@@ -25,14 +25,15 @@ COUNTS = re.compile(r"(?:Would be|Imported): (\d+) new, (\d+) here already, (\d+
 def test_a_damaged_export_is_imported_in_part_with_a_report(db: None, format: str, kind: str, tmp_path: Path) -> None:
     path = write_export(format, tmp_path, count=3, turns=2)
     damage(path, kind)
-    told = run("import", path, *WHOSE, "--format", format)
+    whose = WHOSE[:2] if FORMATS[format].names_users else WHOSE  # a damaged name is another user's
+    told = run("import", path, *whose, "--format", format)
     counts = COUNTS.search(told)
     assert counts is not None
     new, known, refused = map(int, counts.groups())
     assert new + known + refused > 0 or "Left out: " in told
     assert Message.objects.count() + Memory.objects.count() <= new
     stored = everything()
-    assert "Imported: 0 new" in run("import", path, *WHOSE, "--format", format)
+    assert "Imported: 0 new" in run("import", path, *whose, "--format", format)
     assert everything() == stored
 
 

@@ -44,6 +44,8 @@ NEW = {
     "coding-agents": {"sessions": 4, "messages": 24, "documents": 1},
     "letta": {"sessions": 4, "messages": 24, "memories": 4},
     "mem0": {"memories": 24},
+    "hindsight": {"memories": 12},
+    "honcho": {"sessions": 4, "messages": 24, "memories": 4},
     "markdown": {"memories": 12, "documents": 4},
 }
 

@@ -460,6 +460,7 @@ def test_limits_and_counts(client: APIClient) -> None:
     few = search(client, limit=3)
     assert (len(few["results"]), few["candidate_count"]) == (3, 30)
     assert search(client, limit=3, candidate_limit=5)["candidate_count"] == 30, "the count has no cap"
+    assert len(search(client, limit=10, candidate_limit=5)["results"]) == 5, "no more than are ranked"
     none = search(client, limit=0)
     assert (none["results"], none["candidate_count"]) == ([], 30)
     for wrong in ({"limit": -1}, {"limit": 201}, {"candidate_limit": 0}, {"similarity_threshold": 2}):

@@ -65,7 +65,7 @@ def test_the_strongest_and_the_newest_of_many_are_within_the_tokens(actor: Actor
     newest = [write("Is vegan now", kind="preference"), write("Moved to Kobe", kind="fact")]
     pinned = write("Allergic to nuts", kind="fact", pinned=True)
 
-    assembly = assembled(actor, "What would you recommend?")
+    assembly = assembled(actor, "What would you recommend?", profile_max_tokens=400)
 
     items = [item for item in assembly.items if item.layer == "profile"]
     assert sum(item.tokens for item in items if item.included) <= 400
@@ -100,7 +100,6 @@ def test_only_what_holds_and_is_trusted_is_in_and_of_this_user_alone(actor: Acto
     write("Likes tea", kind="preference")
     write("Waits for approval", kind="fact", confidence=0.1)
     write("Has ended", kind="fact", valid_to=NOW)
-    write("Is a note", kind="note")
     for verb in ("archive", "reject"):
         apply_transition(memory=write(f"To {verb}", kind="fact"), verb=verb, by=curator(1, "Ann"), reason="", now=NOW)
     for user_id in ("", "somebody-else"):
@@ -110,6 +109,52 @@ def test_only_what_holds_and_is_trusted_is_in_and_of_this_user_alone(actor: Acto
     assert profile(assembled(actor, "What would you recommend?")) == ["Likes tea"]
     own = Actor.objects.get(agent_id=actor.agent_id, user_id="")
     assert profile(assembled(own, "What would you recommend?")) == []
+
+
+QUESTIONS = (
+    "What do you know about me?", "Tell me everything you remember about me.", "Who am I?", "What have I told you so far?",
+    "Sum me up.", "私について何を知っていますか？", "私のこと、覚えてる？", "これまでに話したことを教えて。", "私って誰？",
+    "僕についてまとめて。",
+)  # fmt: skip
+NOTES = ("Sister: Marta", "Plays the cello", "Works nights at the bakery", "Allergic to penicillin", "Flat 12 B")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_all_that_is_known_answers_any_wording(actor: Actor, write: Write, question: str) -> None:
+    for text in NOTES:
+        write(text)
+    assembly = assembled(actor, question)
+    assert all(text in str(assembly.messages) for text in NOTES)
+
+
+def test_while_all_memories_fit_they_are_listed_by_kind_the_strongest_first(actor: Actor, write: Write) -> None:
+    for strength, text in enumerate(NOTES, start=1):
+        write(text, strength=strength)
+    write("Lives in Kobe", kind="fact"), write("Likes tea", kind="preference")
+    write("Uses metric units", kind="decision"), write("Waits for approval", kind="note", confidence=0.1)
+
+    block = assembled(actor, "Hm?").messages[0]["content"][0]["text"]
+
+    strongest = "\n".join(
+        f"{number}. {text} (since 1 March 2026)" for number, text in enumerate(reversed(NOTES), start=1)
+    )
+    assert block.split("\n", 1)[1].rsplit("\n", 1)[0] == (
+        "## The user's wishes\n1. Likes tea (since 1 March 2026)\n\n"
+        "## About the user\n1. Lives in Kobe (since 1 March 2026)\n"
+        "### Decisions\n1. Uses metric units (since 1 March 2026)\n"
+        f"### Notes\n{strongest}"
+    )
+
+
+def test_beyond_their_share_other_kinds_alternate_with_preferences_and_facts(actor: Actor, write: Write) -> None:
+    for number in range(60):
+        write(f"Note number {number} of the year"), write(f"Fact number {number} of the year", kind="fact")
+    liking = write("Likes tea", kind="preference")
+    entered = profile(assembled(actor, "Hm?", profile_max_tokens=400))
+    assert entered[0] == liking.content
+    notes, facts = (sum(text.startswith(kind) for text in entered) for kind in ("Note", "Fact"))
+    assert 5 <= notes <= facts <= notes + 2
+    assert len(profile(assembled(actor, "Hm?"))) == 121
 
 
 def test_a_memory_is_in_one_layer_and_likings_are_wishes(actor: Actor, write: Write) -> None:

@@ -357,11 +357,11 @@ def test_a_line_stays_while_its_memory_holds_however_many_are_stronger(
     for number in range(60):
         write(f"The user likes dish number {number}", kind="preference", at=datetime.now(UTC), strength=50)
     assert JOINED in shown(actor, profile_max_tokens=4_000)
-    assert sum(item.tokens for item in _items(actor)) <= 400
+    assert sum(item.tokens for item in _items(actor, profile_max_tokens=400)) <= 400
 
 
-def _items(actor: Actor) -> list[Any]:
-    items = assembled(actor, "What would you recommend?", at=timezone.now()).items
+def _items(actor: Actor, **options: Any) -> list[Any]:
+    items = assembled(actor, "What would you recommend?", at=timezone.now(), **options).items
     return [item for item in items if item.layer == "profile" and item.included]
 
 

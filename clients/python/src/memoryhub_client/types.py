@@ -38,8 +38,8 @@ DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
-ImportFormat = Literal["deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
-ImportOrderInVerb = Literal["preview", "run", "undo"]
+ImportFormat = Literal["honcho", "hindsight", "deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
+ImportOrderInVerb = Literal["preview", "run", "undo", "pause", "resume"]
 ImportState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
@@ -694,7 +694,9 @@ class ImportIn(Write, total=False):
 
 
 class ImportOrderIn(Write, total=False):
-    """The step to take: preview, run or undo; a `format` corrects the one that was recognised."""
+    """The step to take; a `format` corrects the one that was recognised.
+
+`preview`, `run` and `undo` are jobs; `pause` and `resume` apply to the extraction of what was imported."""
 
     verb: Required[ImportOrderInVerb]
     format: ImportFormat
@@ -895,6 +897,7 @@ class OneImport(Import):
     """An import with what the extraction of its new conversations takes."""
 
     extraction_cost: Cost | None
+    extraction: Reading | None
 
 
 class OneOrManyIn(Write, total=False):
@@ -916,7 +919,9 @@ class OptionsIn(TypedDict, total=False):
     working_memory_limit: int
     semantic_memory_limit: int
     recall_limit: int
+    recall_share: float
     profile_max_tokens: int
+    profile_share: float
     max_tokens: int
     token_safety_margin: float
     memory_placement: MemoryPlacement
@@ -1079,6 +1084,14 @@ class ProjectWithDocuments(Project):
 
     documents: list[DocumentHead]
     etag: NotRequired[str]
+
+
+class Reading(TypedDict):
+    """Messages of an import that a model reads: all, those that wait, and those passed over while it is paused."""
+
+    messages: int
+    waiting: int
+    skipped: int
 
 
 class Reason(Write, total=False):

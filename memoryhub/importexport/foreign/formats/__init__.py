@@ -13,6 +13,8 @@ from memoryhub.importexport.foreign.formats import (
     deepseek,
     gemini,
     grok,
+    hindsight,
+    honcho,
     letta,
     librechat,
     markdown,
@@ -47,6 +49,8 @@ class Format:
 TABLE: Final = "table"
 
 FORMATS: Final[dict[str, Format]] = {
+    "honcho": Format("Honcho", honcho, names_users=True),
+    "hindsight": Format("Hindsight", hindsight, names_users=True),
     "deepseek": Format("DeepSeek", deepseek),
     "chatgpt": Format("ChatGPT", chatgpt),
     "claude": Format("Claude", claude),

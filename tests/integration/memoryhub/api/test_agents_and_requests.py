@@ -69,7 +69,7 @@ def test_agent_has_what_was_given(client: APIClient) -> None:
     [
         ({"strategies": {"astrology": True}}, "strategies.astrology"),
         ({"policy": {"nonsense": 1}}, "policy.nonsense"),
-        ({"policy": {"recall_limit": 101}}, "policy.recall_limit"),
+        ({"policy": {"recall_limit": 201}}, "policy.recall_limit"),
         ({"policy": {"recall_limit": True}}, "policy.recall_limit"),
         ({"policy": {"daily_decay_targets": {str(n): 0 for n in range(6)}}}, "policy.daily_decay_targets"),
         ({"policy": {"consolidation_thresholds": [0, 5, 4, 30, 60, 100]}}, "policy.consolidation_thresholds"),

@@ -31,7 +31,7 @@ NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 # Every job, and who may order it. "server": only events, schedules and other changes cause it, whatever the caller; it
 # reads rows that have a trust of their own. A new job is added here with a reason to be found in its docstring.
 ORDERED_BY = {
-    "calibrate_tokens": "server", "cluster_tables": "server", "compact": "trusted", "count_terms": "server",
+    "calibrate_tokens": "server", "clear_excerpts": "server", "cluster_tables": "server", "compact": "trusted", "count_terms": "server",
     "apply_retention": "server", "curate_memories": "trusted", "embed": "server", "embed_missing": "server", "end_idle_sessions": "server",
     "extract": "server", "forget_old_calls": "server", "forget_old_jobs": "server", "forget_old_receipts": "server",
     "forget_old_sessions": "server", "forget_session": "trusted", "forget_old_uploads": "server", "forget_old_uses": "server",

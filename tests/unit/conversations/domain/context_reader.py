@@ -44,7 +44,10 @@ class ReadContext:
 
 
 def read_context(system: Any, messages: list[dict[str, Any]], nonce: str) -> ReadContext:
-    """Return the parts of a context in either format; the nonce may stand nowhere but in two delimiters."""
+    """Return the parts of a context in either format; the nonce may stand nowhere but in two delimiters of each block.
+
+    There is one block, or a standing one before the other.
+    """
     messages = list(messages)
     if system is None:
         first = messages.pop(0)
@@ -72,9 +75,8 @@ def _read_message(context: ReadContext, role: str, blocks: list[Any], nonce: str
     for block in blocks:
         if nonce in str(block).casefold():
             assert role == "user", "the block is on the user's side"
-            assert not context.has_block, "there is one block"
-            context.has_block = True
             _read_block(context, block["text"], nonce)
+            context.has_block = True
         else:
             plain.append(block)
     context.turns.append((role, plain))
@@ -86,16 +88,27 @@ def _read_block(context: ReadContext, text: str, nonce: str) -> None:
     assert first == f"<remembered-{nonce}>"
     assert last == f"</remembered-{nonce}>"
     assert not any(BREAKS.search(line) for line in lines), "no other line break inside a line"
-    layer = ""
+    layer, layers = "", list[str]()
+    standing = dict(context.entries)
     for line in lines:
         if line in LAYER_OF_HEADING:
             layer = LAYER_OF_HEADING[line]
-            assert layer not in context.entries, "a heading stands once"
+            assert layer not in layers, "a heading stands once"
+            layers.append(layer)
             context.entries[layer] = []
         else:
             _read_line(context, layer, line)
-    assert list(context.entries) == [name for name in BLOCK_ORDER if name in context.entries]
+    assert layers == [name for name in BLOCK_ORDER if name in layers]
     assert all(context.entries.values()), "no heading without an entry"
+    if standing or context.has_block:  # the second of two blocks: wishes may be in both
+        assert standing.keys() <= {"pinned", "wishes", "profile"} and standing.keys() & set(layers) <= {"wishes"}
+        assert not {"pinned", "profile"} & set(layers)
+        context.entries = {
+            **context.entries,
+            **standing,
+            "wishes": standing.get("wishes", []) + context.entries.get("wishes", []),
+        }
+        context.entries = {name: context.entries[name] for name in BLOCK_ORDER if context.entries.get(name)}
 
 
 def _read_line(context: ReadContext, layer: str, line: str) -> None:

@@ -164,9 +164,9 @@ def check_floors(request: AssemblyRequest, assembly: Assembly) -> None:
     ranks = [  # (has given way, may still give way)
         (gone[SESSION_SUMMARY], here[SESSION_SUMMARY] > 0),
         (gone[PROJECT] or (trimmed and not request.policy.layer_budgets), here[PROJECT] > 0),
+        (gone[SEMANTIC], here[SEMANTIC] > 1),
         (gone[WORKING], here[WORKING] > 4),
         (gone[RECALL], here[RECALL] > 0),
-        (gone[SEMANTIC], here[SEMANTIC] > 1),
         (gone[WORKING] and here[WORKING] < 4, here[WORKING] > 2),
         (gone[SEMANTIC] and here[SEMANTIC] == 0, here[SEMANTIC] > 0),
         (gone[WORKING] and here[WORKING] < 2, here[WORKING] > 0),

@@ -38,10 +38,10 @@ def test_the_order_is_the_specs() -> None:
         (WORKING, 0),  # long ones of earlier sessions are shortened
         (WORKING, 2),  # those of earlier sessions
         (RECALL, 5),
-        (WORKING, 4),
-        (RECALL, 0),
         (PROFILE, 0),
         (SEMANTIC, 1),
+        (WORKING, 4),
+        (RECALL, 0),
         (WORKING, 2),
         (SEMANTIC, 0),
         (WORKING, 0),

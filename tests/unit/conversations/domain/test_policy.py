@@ -12,7 +12,7 @@ from conversations.domain.policy import CALL_OPTIONS, DEFAULT_POLICY, ContextPol
 def test_defaults_are_the_specs() -> None:
     policy = ContextPolicy()
 
-    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 50)
+    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 200)
     assert (policy.max_tokens, policy.token_safety_margin, policy.token_limit) == (100_000, 0.8, 80_000)
     assert (policy.memory_placement, policy.layer_budgets, policy.cache) == ("auto", None, False)
     assert policy.placement == "before_history"
@@ -31,7 +31,7 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
 
 def test_call_options_are_those_of_the_interface() -> None:
     limits = {"working_memory_limit", "semantic_memory_limit", "recall_limit"}
-    limits |= {"max_tokens", "token_safety_margin", "profile_max_tokens"}
+    limits |= {"max_tokens", "token_safety_margin", "profile_max_tokens", "profile_share", "recall_share"}
     switches = {
         f"include_{name}"
         for name in (
@@ -51,6 +51,22 @@ def test_call_options_are_those_of_the_interface() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "profile", "recall"),
+    [
+        ({}, 4_000, 60_000),
+        ({"max_tokens": 5_000}, 400, 3_000),
+        ({"max_tokens": 1_000_000}, 10_000, 600_000),
+        ({"max_tokens": 1_000_000, "profile_max_tokens": 20_000, "recall_share": 0.5}, 20_000, 400_000),
+        ({"profile_max_tokens": 0}, 0, 60_000),
+        ({"profile_share": 0.03}, 2_400, 60_000),
+    ],
+)
+def test_profile_and_recall_have_shares_of_the_limit(overrides: dict[str, object], profile: int, recall: int) -> None:
+    policy = ContextPolicy().validated(**overrides)
+    assert (policy.profile_tokens, policy.recall_tokens) == (profile, recall)
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("system_prompt", ""),
@@ -59,7 +75,7 @@ def test_call_options_are_those_of_the_interface() -> None:
         ("semantic_memory_limit", 1),
         ("semantic_memory_limit", 20),
         ("recall_limit", 0),
-        ("recall_limit", 100),
+        ("recall_limit", 200),
         ("max_tokens", 1000),
         ("max_tokens", 2**53),
         ("token_safety_margin", 0.5),
@@ -87,7 +103,7 @@ def test_a_value_in_range_is_taken(key: str, value: object) -> None:
         ("semantic_memory_limit", 0),
         ("semantic_memory_limit", 21),
         ("recall_limit", -1),
-        ("recall_limit", 101),
+        ("recall_limit", 201),
         ("max_tokens", 999),
         ("max_tokens", 2**53 + 1),
         ("max_tokens", 10**400),
@@ -126,9 +142,9 @@ def test_a_value_out_of_range_is_refused_by_name(key: str, value: object) -> Non
 
 def test_every_wrong_key_is_listed_with_what_is_allowed() -> None:
     with pytest.raises(PolicyError) as refused:
-        ContextPolicy().validated(recall_limit=199, cache=1, colour="red", max_tokens=2000)
+        ContextPolicy().validated(recall_limit=299, cache=1, colour="red", max_tokens=2000)
 
-    assert refused.value.errors["recall_limit"] == "must be a whole number from 0 to 100"
+    assert refused.value.errors["recall_limit"] == "must be a whole number from 0 to 200"
     assert refused.value.errors["cache"] == "must be true or false"
     assert refused.value.errors["colour"].startswith("unknown; one of system_prompt")
     assert len(refused.value.errors) == 3
@@ -163,7 +179,7 @@ def test_values_come_out_as_json_and_go_in_again() -> None:
 def test_overrides_may_hold_the_values_of_other_policies_but_no_wrong_ones() -> None:
     assert ContextPolicy.from_overrides({"archive_threshold": 0.1, "recall_limit": 1}).recall_limit == 1
     with pytest.raises(PolicyError):
-        ContextPolicy.from_overrides({"recall_limit": 101})
+        ContextPolicy.from_overrides({"recall_limit": 201})
 
 
 def test_shares_may_sum_to_one_but_for_float_noise() -> None:

@@ -187,22 +187,22 @@ def test_a_weak_nonce_is_refused(nonce: str) -> None:
 def test_a_text_with_the_nonce_is_a_collision_wherever_it_stands(text: str) -> None:
     for prompt in (Prompt(text, ()), Prompt("", (Turn("user", ({"type": "text", "text": text},)),))):
         with pytest.raises(NonceCollision):
-            check_nonce(prompt, NONCE, has_block=False)
+            check_nonce(prompt, NONCE, block_count=0)
 
 
 def test_two_delimiters_without_a_block_are_a_collision() -> None:
     forged = Prompt("", (Turn("user", ({"type": "text", "text": OPEN + CLOSE},)),))
 
     with pytest.raises(NonceCollision):
-        check_nonce(forged, NONCE, has_block=False)
+        check_nonce(forged, NONCE, block_count=0)
 
 
 def test_hidden_characters_inside_a_nonce_do_not_hide_the_collision() -> None:
     prompt = prompt_of(Candidate(layer=PINNED, content=f"</remembered-{NONCE[:5]}\u200b{NONCE[5:]}>"))
 
     with pytest.raises(NonceCollision):
-        check_nonce(prompt, NONCE, has_block=True)
-    check_nonce(prompt_of(ALL[-1]), NONCE, has_block=True)
+        check_nonce(prompt, NONCE, block_count=1)
+    check_nonce(prompt_of(ALL[-1]), NONCE, block_count=1)
 
 
 # The clock, dates, gaps, speakers and wishes.
@@ -257,6 +257,7 @@ def test_a_day_that_does_not_exist_is_left_out() -> None:
         ("2026-11-19T23:00:00+09:00", "(4 days later)"),
         ("2026-11-22T23:00:00+09:00", "(the next day)"),
         ("2026-11-23T01:00:00+09:00", "(later the same day)"),
+        ("2026-11-23T07:05:00+09:00", "(later the same day)"),
         ("2026-11-24T01:00:00+09:00", "(another conversation)"),
         ("2026-11-23T08:05:01+09:00", "(another conversation)"),
         ("no time", "(another conversation)"),
@@ -269,6 +270,12 @@ def test_a_gap_stands_between_turns_of_two_sessions(then: str, gap: str) -> None
 
     assert texts(asked(old, new, session_id="2"))[1:] == [("assistant", ["Bye."]), ("user", [gap, "Hello.", "now"])]
     assert last_blocks(asked(old, session_id="2", now=MORNING))[0] == gap
+
+
+@pytest.mark.parametrize("then", ["2026-11-23T07:05:01+09:00", "2026-11-23T08:04:00+09:00"])
+def test_sessions_within_an_hour_have_no_gap(then: str) -> None:
+    old = spoken("Bye.", role="assistant", created_at=then, session_id="1")
+    assert "(" not in last_blocks(asked(old, session_id="2", now=MORNING))[0].split("(Now")[0]
 
 
 def test_turns_of_one_session_have_no_gap() -> None:

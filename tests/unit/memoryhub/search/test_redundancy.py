@@ -23,6 +23,17 @@ def test_what_is_nearly_as_relevant_as_the_best_is_kept() -> None:
     assert kept((0.5, {GOMA: 1.0}), (0.45, {GOMA: 0.9})) == [0, 1]
 
 
+def test_what_is_nearly_as_relevant_as_what_covers_it_is_kept() -> None:
+    goma, former_port, present_port = (0.9, {GOMA: 1.0, EAT: 1.0}), (0.6, {PORT: 1.0}), (0.55, {PORT: 0.9})
+    assert kept(goma, former_port, present_port) == [0, 1, 2]
+    assert kept(goma, former_port, (0.51, {PORT: 0.9})) == [0, 1], "less relevant"
+    assert kept(goma, (0.48, {PORT: 1.0}), (0.47, {PORT: 0.9})) == [0, 1], "neither is likely"
+
+
+def test_the_most_relevant_of_several_covers_it() -> None:
+    assert kept((0.9, {GOMA: 1.0}), (0.6, {GOMA: 0.5, PORT: 1.0}), (0.58, {GOMA: 0.5})) == [0, 1]
+
+
 def test_what_was_left_out_speaks_for_nobody() -> None:
     hits = [(0.9, {GOMA: 1.0}), (0.6, {GOMA: 0.9, EAT: 0.1}), (0.5, {EAT: 1.0})]
 
