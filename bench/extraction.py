@@ -46,7 +46,7 @@ from strength.domain.extraction import (
 )
 
 FOLDER: Final = Path(__file__).with_name("stories")
-HALVES: Final = ("tuning", "held_out", "fresh", "single", "blind", "sealed", "last")
+HALVES: Final = ("tuning", "held_out", "fresh", "single", "blind", "sealed", "last", "next")
 LANGUAGES: Final = ("en", "ja")
 SAID_AT: Final = datetime(2026, 3, 4, 10, tzinfo=UTC)
 SHIFTS: Final = (-2, -1, 1, 2)

@@ -141,10 +141,17 @@ class SpokenAtField(MomentField):
         return moment, stated_offset(value, parse_datetime(value) or moment)
 
 
+class RoleField(OneOf):
+    """A message's role, in any case: clients write `User` and `ASSISTANT` as well."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(data.strip().lower() if isinstance(data, str) else data)
+
+
 class MessageIn(StrictSerializer):
     """A message to store, in the form of either vendor."""
 
-    role = OneOf(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
+    role = RoleField(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
     content = ContentField(
         required=False,
         allow_null=True,

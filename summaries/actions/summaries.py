@@ -181,6 +181,7 @@ def _read_state(job: JobContext, now: datetime) -> SessionState | None:
         new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
         seconds_since=(now - (summary.written_at if summary else session.started_at)).total_seconds(),
         has_ended=session.ended_at is not None,
+        has_summary=summary is not None,
         is_locked=summary is not None and summary.locked,
         is_asked_for=request is not None,
     )

@@ -44,7 +44,7 @@ from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.tenancy.policy import Trust
 from summaries.actions.summaries import SummaryRequest
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
+from summaries.domain.summaries import JOB, MIN_MESSAGES, VISIBLE_CHARACTER
 from summaries.models import Summary, SummaryVersion
 
 LOOKBACK: Final = timedelta(days=7)
@@ -163,7 +163,7 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     # PostgreSQL's GREATEST ignores NULL, the `ended_at` of an open session.
     since = Greatest(Coalesce(Subquery(own.values("written_at")), "started_at"), "ended_at")
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
-    rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKBACK), message_count__gt=0)
+    rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKBACK), message_count__gte=MIN_MESSAGES)
     rows = rows.annotate(allowed=allowed, age=age, on=policy_value("summarizes", BooleanField()))
     of_session = {"actor_id": OuterRef("actor_id"), "key": Cast(OuterRef("pk"), TextField())}
     failed = Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)

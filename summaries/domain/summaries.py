@@ -53,12 +53,17 @@ class Trigger(StrEnum):
     ASKED = "asked"
 
 
+MIN_MESSAGES: Final = 2
+"""Messages of a session from which on it is summarised without being asked for."""
+
+
 def trigger(
     policy: SummaryPolicy,
     *,
     new_messages: int,
     seconds_since: float,
     has_ended: bool,
+    has_summary: bool = True,
     is_locked: bool = False,
     is_asked_for: bool = False,
 ) -> Trigger | None:
@@ -66,13 +71,14 @@ def trigger(
 
     `new_messages` counts those of people and assistants since the summary was last written; `seconds_since` is the age
     of that writing, or of the session while it has none; negative where a clock was set back. The count is compared and
-    never divided: "every 20 messages" is "20 since the last summary", since counts grow by whole batches.
+    never divided: "every 20 messages" is "20 since the last summary", since counts grow by whole batches. A single
+    message is its own summary.
     """
     if is_locked:
         return None
     if is_asked_for:
         return Trigger.ASKED
-    if not policy.summarizes or not new_messages:
+    if not policy.summarizes or new_messages < (1 if has_summary else MIN_MESSAGES):
         return None
     if has_ended:
         return Trigger.END

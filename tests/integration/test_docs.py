@@ -188,6 +188,17 @@ def test_every_exception_is_needed(source: str) -> None:
     assert sorted(name for name in OF_OTHERS if name not in documented or _is_in(source, name)) == []
 
 
+def test_what_the_first_designs_name_exists_here() -> None:
+    page = (DOCS / "reference" / "seeds.md").read_text()
+    rows = re.findall(r"^\|.*\| `([\w/]+\.py)` `(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| (?!name there)", page, re.MULTILINE))
+    defined = r"^(?:async )?(?:def|class) {}\b"
+    assert [row for row in rows if not re.search(defined.format(row[1]), (CHECKOUT / row[0]).read_text(), re.M)] == []
+    calls = {re.sub(r"{\w+}", "{}", call) for call in re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) [\w/{}-]+)", page)}
+    known = re.sub(r"{\w+}", "{}", (DOCS / "reference" / "api.md").read_text())
+    assert sorted(call for call in calls if f"`{call}`" not in known and call != "GET /readyz") == []
+
+
 # Settings
 
 

@@ -43,6 +43,11 @@ TIME: Final = re.compile(
 )
 _WEEKDAY: Final = re.compile(rf"\b({'|'.join(WEEKDAYS)}|mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun)s?\b")
 _JAPANESE_WEEKDAY: Final = re.compile("([月火水木金土日])曜")
+_JAPANESE_WEEKDAYS: Final = re.compile(
+    r"(?<![月火水木金土日\d])(?!月日|日月)([月火水木金土日])([〜~・、]?)([月火水木金土日])(?=[はにのがも、と]|曜|$)"
+)
+"""Two days of the week in short, or from one to another: 「月火は」, 「月〜水は」."""
+
 _HOLIDAYS: Final = {
     "christmas eve": (12, 24), "christmas": (12, 25), "new year's eve": (12, 31), "new year": (1, 1),
     "halloween": (10, 31), "valentine": (2, 14), "クリスマスイブ": (12, 24), "クリスマス": (12, 25), "大晦日": (12, 31),
@@ -162,7 +167,14 @@ def weekdays(folded: str) -> list[int]:
         next(n for n, name in enumerate(WEEKDAYS) if name.startswith(match[1][:3]))
         for match in _WEEKDAY.finditer(folded)
     ]
-    return [*english, *("月火水木金土日".index(match[1]) for match in _JAPANESE_WEEKDAY.finditer(folded))]
+    japanese = ("月火水木金土日".index(match[1]) for match in _JAPANESE_WEEKDAY.finditer(folded))
+    return [*english, *japanese, *_weekday_runs(folded)]
+
+
+def _weekday_runs(folded: str) -> Iterator[int]:
+    for match in _JAPANESE_WEEKDAYS.finditer(folded):
+        first, last = ("月火水木金土日".index(match[place]) for place in (1, 3))
+        yield from range(first, last + 1) if match[2] in "〜~" and match[2] else (first, last)
 
 
 def minutes(match: re.Match[str]) -> int:

@@ -46,7 +46,7 @@ MAX_SIGNATURE: Final = 30
 """Characters of the line below a mail's closing words."""
 
 _INLINE_QUOTE: Final = re.compile(
-    r"[“\"]([^“”\"]{2,1000})[”\"]|[「『]([^「」『』]{2,1000})[」』]|(?<![\w])'([^']{12,500})'(?!\w)"
+    r"(\{[^{}\n]{12,1000}\})|[“\"]([^“”\"]{2,1000})[”\"]|[「『]([^「」『』]{2,1000})[」』]|(?<![\w])'([^']{12,500})'(?!\w)"
 )
 
 _CLAUSE_WORDS: Final = 4
@@ -152,12 +152,16 @@ def lines_of(text: str) -> Iterator[tuple[str, Speech]]:
 
 
 def without_quotes(line: str) -> tuple[str, list[str]]:
-    """Return a line without the sentences that it quotes, and these."""
+    """Return a line without the sentences and the data in braces that it quotes, and these."""
     quoted = list[str]()
 
     def take(match: re.Match[str]) -> str:
         inner = next(filter(None, match.groups()))
-        if len(inner.split()) < _CLAUSE_WORDS and not (not inner.isascii() and len(inner) >= _CLAUSE_CHARACTERS):
+        if (
+            not match[1]
+            and len(inner.split()) < _CLAUSE_WORDS
+            and not (not inner.isascii() and len(inner) >= _CLAUSE_CHARACTERS)
+        ):
             return match[0]
         quoted.append(inner)
         return " "

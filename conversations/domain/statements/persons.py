@@ -36,7 +36,7 @@ _THIRD: Final = re.compile(
 
 _THIRD_JAPANESE: Final = re.compile(
     "^(?:でも|そして|あと|昨日|今日|この前|ちなみに|実は)?、?(?:私の|うちの|僕の|俺の|わたしの)?"
-    "(?P<head>彼女?|嫁|婿|義理の[姉妹兄弟父母]|義[父母]|孫|姪|甥|いとこ|元?彼氏?|インターンの[子人]"
+    "(?P<head>彼女?|[あそ]の[子人]|嫁|婿|義理の[姉妹兄弟父母]|義[父母]|孫|姪|甥|いとこ|元?彼氏?|インターンの[子人]"
     "|[^、。]{2,12}の[子人方](?=[、はがも])|姉|妹|兄|弟|母|父|元?妻|元?夫|娘|息子|祖父|祖母|叔[父母]|友[人達]|友だち"
     "|同僚|上司|部長"
     "|課長|社長|店長"
@@ -105,9 +105,16 @@ _NOT_A_NAME: Final = frozenset(
 FIRST: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|we|us|myself)\b|私|僕|俺|自分|わたし|ぼく|うち(?!の)")
 
 
+_LOST: Final = re.compile(r"\blost (?:his|her|their|an?|the)\b|亡くし|失っ")
+
+
 def is_of_relation(statement: str) -> bool:
-    """Return whether a statement about the user names a relation, such as a brother."""
-    return _RELATED.search(statement.casefold()) is not None
+    """Return whether a statement about the user names a relation, such as a brother, that the user did not lose."""
+    lower = statement.casefold()
+    return _RELATED.search(lower) is not None and not _LOST.search(lower)
+
+
+_PRONOUNS: Final = frozenset(["彼", "彼女", "あの子", "あの人", "その子", "その人"])
 
 
 def spoken_about(sentence: str) -> str | None:
@@ -116,7 +123,7 @@ def spoken_about(sentence: str) -> str | None:
         return ""
     if match := _THIRD_JAPANESE.match(sentence):
         head = match["head"]
-        return None if FIRST.search(sentence[match.end() :].casefold()) else "" if head in ("彼", "彼女") else head
+        return None if FIRST.search(sentence[match.end() :].casefold()) else "" if head in _PRONOUNS else head
     if not (match := _THIRD.match(sentence)) or (match["name"] or "").casefold() in _NOT_A_NAME:
         return None
     if FIRST.search(sentence[match.end() :].casefold()):

@@ -63,6 +63,7 @@ OPENS: Final = re.compile(
     r"|\b(?:mock|practi[cs]e|trial|fake) (?:interview|call|date|talk|conversation|negotiation|exam|pitch|time|run)\b"
     r"|\btry (?:it|this|that) (?:out )?on you\b|\bmake[- ]believe\b|\bimprov\b|\byou ask,? (?:and )?i(?:'ll)? answer\b"
     r"|\b(?:my|our) (?:new |next |own )?(?:character|pc|oc)\b|\bdnd\b"
+    "|(?:私|僕|俺|こちら)は[^。]{1,20}[、。][^。]{0,2}(?:あなた|君|きみ|そちら|そっち)は"
     "|あなた[はが][^。]{1,20}[。、][^。]{0,4}(?:私|僕|俺|こちら)[はが]"
     "|(?:模擬|疑似)(?:面接|商談|電話|会話|試験)|(?:電話|面接|接客|会話|商談|スピーチ)[^。]{0,6}練習"
     "|(?:そちら|あなた|君)が[^。]{1,12}(?:質問|聞い)[^。]{0,6}(?:私|僕|こちら)が|言ってみて(?:も)?いい|キャラができ|新しいキャラ|自キャラ"
@@ -74,9 +75,11 @@ STAGE_DIRECTION: Final = re.compile(r"^\s*[*＊（(][^*＊()（）]{3,80}[*＊�
 
 LEAVES: Final = re.compile(
     r"\b(?:lo+l|haha\w*|phew|gotta (?:run|go)|that (?:was |really )?help(?:s|ed|ful)|you'?re good at this|love it"
-    r"|bed ?time|(?:the|a) real \w+|my son loves|in reality|made (?:most |all |some )?(?:of )?(?:that|it|this) up)\b"
+    r"|bed ?time|(?:that|this) was (?:fun|great|good|cool)|(?:the|a) real \w+|my (?:son|daughter|kids?) loves?"
+    r"|in reality|made (?:most |all |some )?(?:of )?(?:that|it|this) up)\b"
     r"|(?:^|\s)[:;]-?[)dp](?:\s|$)|\bthank you\. i miss\b"
-    "|もう寝る|あはは|ははは|ふう|助かっ|うまい|ほんとは|本物|作り話|なつかし|練習(?:したかった|になった|終わり)|[(（]笑"
+    "|もう寝る|楽しかった|おもしろかった|あはは|ははは|ふう|助かっ|うまい|ほんとは|本物|作り話|なつかし"
+    "|練習(?:したかった|になった|終わり)|[(（]笑"
 )
 """Words outside a role: laughter, relief, thanks for the rehearsal."""
 

@@ -1,4 +1,4 @@
-"""Reports of what another person said or is: hearsay, calls and records. Pure; English and Japanese.
+"""Reports about other persons: hearsay, calls and records. Pure; English and Japanese.
 
 Their sentences often have no subject ("Lives alone.", 「銀行やめるんだって」), so that they read like the writer's own.
 """
@@ -16,13 +16,16 @@ _KIN_JAPANESE: Final = (
 _SOURCE: Final = re.compile(
     rf"\b(?:off the phone with|(?:call|letter|message|text|news) from|heard from) (?:my |our )?(?:{KIN})\b"
     rf"|\b(?:{KIN}) (?:just )?(?:called|rang|rings|phoned|calls|texted|wrote|says|said|told|tells|announced)\b"
+    r"|\bmet (?:the|a|my|our|this) (?:new )?\w+|\bthe new (?:guy|girl|colleague|neighbour|hire|boss)\b"
+    r"|\b(?:my|our|a) (?:\w+ )?(?:patient|client|student|pupil|customer|passenger)\b.{0,80}\b(?:told|said|says)\b"
+    r"|[^。、]{1,12}(?:に会った|に会ってきた|と話した)|新人[がはに]|(?:患者|お客|生徒|学生|乗客)さん?[がは、]"
     rf"|(?:{_KIN_JAPANESE})から[^。]{{0,6}}(?:電話|連絡|メール|手紙)|(?:{_KIN_JAPANESE})(?:から|に)[^。]{{0,4}}聞い"
     rf"|(?:{_KIN_JAPANESE})[がは][^。]{{0,60}}(?:って|らしい|だそう|とのこと)"
 )
-"""A sentence that names the person whose words follow."""
+"""A sentence that names a person; words or a description of that person follow."""
 
 _HEARSAY: Final = re.compile(
-    "(?:(?<!いけない)(?<!ならない)んだって|らしい|とのこと(?:です)?|だそう(?:です|だ)?|って言って(?:る|た|いる|いた))[。！!〜~w笑)）…]*$"
+    "たが(?:って|る|り)|(?:(?<!いけない)(?<!ならない)んだって|らしい|とのこと(?:です)?|だそう(?:です|だ)?|って言って(?:る|た|いる|いた))[。！!〜~w笑)）…]*$"
 )
 _RECORD: Final = re.compile(
     r"\b(?:participant|patient|client|customer|caller|applicant|candidate|interviewee|respondent)s?\b"

@@ -33,7 +33,7 @@ _HYPOTHESIS: Final = re.compile(
     r"|\bnot decided\b|\b(?:thinking|thought) (?:of|about)\b|\bconsidering\b|\bwonder(?:ing)? (?:if|whether)\b"
     r"|\bwere i\b|\bi'd (?:have|be|get|go|move|live)\b"
     r"|\bi would have\b|\bif\b.{1,60}\bwould\b|\bwould\b.{1,60}\bif\b|\b(?:only|just) dreaming\b"
-    r"|もしも?|とする[。、]?$|とします[。、]?$|仮に|例えば|たとえば|としたら|とすれば|だとすると|たらなあ|たらいいの[にな]|ばいいのに|かもしれ"
+    r"|もしも?|とする[。、]?$|とします[。、]?$|(?:ていい|でき|もらえ|選べ)る?なら|仮に|例えば|たとえば|としたら|とすれば|だとすると|たらなあ|たらいいの[にな]|ばいいのに|かもしれ"
     r"|かも(?=[、。ねなし]|$)|まだ決め[てま]"
     r"|かな[あぁ]?$"
     r"|想像し|いつか|いつの日か|夢の話|空想|夢を見|夢で|のにな[あぁ]?[。！!]?$|たら[ねな][あぁ]?[。！!]?$"
@@ -194,7 +194,7 @@ def _parts(text: str) -> Iterator[Sentence]:
 
 _OTHER_SUBJECT: Final = re.compile(
     r"(?<=[,;]) (?=(?:(?:s?he|they)(?:'s|'re|'d)?|the (?:man|woman|guy|girl|boy)|(?:and|but|so) i(?:'m|'ve|'d|'ll)?) )"
-    r"| (?=but i(?:'m|'ve|'d)? )|(?<=けど)(?=私|僕|俺)",
+    r"| (?=but i(?:'m|'ve|'d)? )|(?<=けど)(?=私|僕|俺)|(?<=、)(?=(?:あの[子人]|彼女?|その人|相手)は)",
     re.IGNORECASE,
 )
 """Where the subject of a sentence changes between the writer and another person."""

@@ -81,7 +81,11 @@ class Command(BaseCommand):
                 lost = _("as before; lost it? {command}").format(command=f"{CHANGE} {ADMIN}")
                 lines.append(_line(_("Login"), lost))
             if key:
-                secret += [_line(_("API key"), f"{key}   {once}"), f"  {_('Try it:')}", f"  {_try(url, key)}"]
+                secret += [
+                    _line(_("API key"), f"{key}   {once}"),
+                    f"  {_('Try it once the server is ready:')}",
+                    f"  {_try(url, key)}",
+                ]
             else:
                 lines.append(_line(_("API key"), _("as before; a new one: admin, API keys, Add")))
             if secret and folder and not self.stdout.isatty():  # a journal or a log keeps what is printed

@@ -147,6 +147,9 @@ def test_stats_of_a_session(client: APIClient) -> None:
 @pytest.mark.parametrize(
     ("sent", "author", "role", "kept_author"),
     [
+        ("User", "", "user", ""),
+        ("ASSISTANT", "", "assistant", ""),
+        ("Kana", "", "assistant", "kana"),
         ("user", "", "user", ""),
         ("user", "ann", "user", "ann"),
         ("assistant", "", "assistant", ""),

@@ -352,11 +352,16 @@ def test_when_the_interval_has_passed_the_schedule_finds_new_messages() -> None:
 
 def test_a_schedule_works_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("summaries.jobs.BATCH_SIZE", 2)
-    talks = [open_talk("Hello from Otaru harbour.", at=timezone.now() - timedelta(hours=2)) for _ in range(5)]
+    before = timezone.now() - timedelta(hours=2)
+    talks = [open_talk("Hello from Otaru harbour.", at=before) for _ in range(5)]
+    for talk in talks:
+        talk.say("The harbour was calm.", at=before)
+    single = open_talk("Hello from Otaru harbour.", at=before)
     Job.objects.all().delete()
     enqueue("summarize_due")
     run_jobs()
     assert all(talk.summary is not None for talk in talks)
+    assert single.summary is None, "one message is its own summary"
 
 
 def test_backfill_finds_what_no_summary_covers(talk: Talk) -> None:
@@ -385,10 +390,10 @@ def test_blank_messages_are_covered_and_never_asked_about(talk: Talk, llm: LLMSe
     image = NewMessage(role=Role.USER, content="", blocks=[{"type": "image", "name": "a.png"}])
     add_messages(session=talk.session, batch=[image] * 25, by=BY, now=NOW)
     assert talk.summarize().state == "done" and talk.summary is None and not llm.asked
-    talk.say("Look at these.")
+    talk.say("Look at these.", "They show Otaru.")
     talk.end()
     talk.summarize()
-    assert talk.summary is not None and talk.summary.message_count == 26 and len(llm.asked) == 1
+    assert talk.summary is not None and talk.summary.message_count == 27 and len(llm.asked) == 1
 
 
 GOOD = "The harbour of Otaru was the topic of all messages."

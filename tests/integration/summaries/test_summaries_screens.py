@@ -100,6 +100,7 @@ def test_who_may_only_look_sees_the_versions_and_no_buttons(staff: Callable[...,
 
 def test_texts_are_shown_as_texts(boss: Client) -> None:
     talk = open_talk("<script>alert(1)</script> is what Otaru harbour said on Friday.")
+    talk.say("And again on Monday.")
     talk.end()
     talk.summarize()
     page = page_of(talk.summary)

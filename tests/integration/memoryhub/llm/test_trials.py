@@ -25,7 +25,7 @@ def able(asked: Asked) -> Reply:
     for part, reply in {
         "Lyon": Reply(data=CITIES),
         "虹": Reply("空気中の水の粒が光を分けるからです。色ごとに曲がり方がちがいます。"),
-        "melons": Reply("12"),
+        "melons": Reply("Melons."),
         "leaves are green": Reply("Chlorophyll absorbs red and blue light and reflects green."),
         "ferry": Reply("kestrel"),
         "landlord": Reply("The landlord wants a rent of 940 euros; the user objects and looks at flats in June."),
@@ -82,7 +82,7 @@ def test_a_failed_task_makes_a_model_unfit_for_what_needs_it(llm: LLMServer, tas
 @pytest.mark.parametrize(
     ("part", "reply", "fault"),
     [
-        ("melons", Reply("9"), "sum"),
+        ("melons", Reply("9"), "answered wrongly"),
         ("landlord", Reply("Rent, object, flat. " * 60), "as long as"),
         ("walnuts", Reply(failure="400"), "no usable answer"),
     ],

@@ -81,5 +81,6 @@ def test_a_time_that_was_not_said() -> None:
 
 def test_weekdays_and_ages() -> None:
     assert weekdays("on thursdays and fri") == [3, 4] and weekdays("土曜と日曜") == [5, 6]
+    assert weekdays("月火は母") == [0, 1] and weekdays("月〜水は早番") == [0, 1, 2] and weekdays("長い月日が") == []
     assert {10} <= Calendar.of("born in 2016", SAID_ON).ages
     assert without_dates("on 12 march 2024 at 7").split() == ["on", "at", "7"]

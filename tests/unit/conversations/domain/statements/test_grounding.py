@@ -122,7 +122,7 @@ def test_a_statement_without_words() -> None:
 
 
 BOUNDS = {
-    "tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (3, 1, 9), "single": (0, 0, 0), "blind": (2, 1, 2), "sealed": (0, 5, 1), "last": (2, 5, 2)
+    "tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (3, 1, 9), "single": (0, 0, 0), "blind": (1, 1, 2), "sealed": (0, 5, 1), "last": (0, 4, 2), "next": (2, 3, 3)
 }  # fmt: skip
 """Most true statements held back, false ones stored and citations misplaced, of both languages (bench/RESULTS.md)."""
 
@@ -136,7 +136,14 @@ def test_the_stories_are_judged_as_well_as_they_were(half: str) -> None:
     assert sum(len(result.misplaced) for result in results) <= misplaced
 
 
-EXAMPLE = re.compile(r"\"([^\"\n]{12,})\"|“([^”\n]{12,})”|「([^」\n]{8,})」")
+QUOTED = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|「([^」\n]*)」")
+"""All quoted texts, short ones too: what stands between two of them is no example."""
+
+
+def quoted_examples(prompt: str) -> list[str]:
+    """Return the quoted sentences of a prompt."""
+    texts = (next(filter(None, match), "") for match in QUOTED.findall(prompt))
+    return [text for text in texts if len(text) >= (12 if text.isascii() else 8)]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.txt")), ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -144,7 +151,7 @@ def test_the_examples_of_a_prompt_are_refused_and_name_nothing(path: object) -> 
     """Small models repeat the examples of their prompt as answers."""
     evidence = talk("Tell me about hash maps.", "a: They have no order.", "天気を教えて。")
     text = path.read_text(encoding="utf-8")  # type: ignore[attr-defined]
-    for example in (next(filter(None, match)) for match in EXAMPLE.findall(text)):
+    for example in quoted_examples(text):
         verdict = evidence.check(example, [0])
         assert verdict.falls or verdict.doubt is not None, example
         assert [each.text for each in stated(example) if each.kind in ("name", "date", "address")] == [], example

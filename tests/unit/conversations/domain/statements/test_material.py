@@ -3,7 +3,7 @@
 import pytest
 
 from conversations.domain.statements.kinds import Speech
-from conversations.domain.statements.material import is_pasted_answer, paragraphs, pasted
+from conversations.domain.statements.material import is_pasted_answer, paragraphs, pasted, without_quotes
 
 LETTER = "Dear board, I have led the choir since 1998 and I resign in June."
 
@@ -68,3 +68,8 @@ def test_the_text_that_was_asked_for_is_pasted() -> None:
     assert is_pasted_answer("病名：なし。担当：林。", "文面を見せてください。")
     assert not is_pasted_answer("later, I'm on the bus", "Please share the letter.")
     assert not is_pasted_answer(LETTER, "How are you?")
+
+
+def test_data_in_braces_are_quoted() -> None:
+    rest, quoted = without_quotes('{"name": "Jo", "city": "Lille"} breaks my parser')
+    assert (rest.strip(), quoted) == ("breaks my parser", ['{"name": "Jo", "city": "Lille"}'])

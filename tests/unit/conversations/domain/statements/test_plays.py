@@ -28,6 +28,7 @@ def kinds(*texts: str) -> list[set[Speech]]:
         "you ask, I answer",
         "my new character is a bard",
         "あなたは税関の人、私は旅行者",
+        "私は船長、あなたは船の計算機",
         "模擬面接をお願い",
         "電話の練習がしたい",
         "ur a judge and im the thief",
@@ -44,7 +45,12 @@ def test_an_answer_with_a_stage_direction_is_in_a_play() -> None:
 
 @pytest.mark.parametrize(
     "leaving",
-    ["lol you're good at this, I take the bus now", "phew. I have the real call tomorrow", "あはは、明日仕事なんだ"],
+    [
+        "lol you're good at this, I take the bus now",
+        "phew. I have the real call tomorrow",
+        "あはは、明日仕事なんだ",
+        "that was fun, I have to work now",
+    ],
 )
 def test_laughter_and_relief_leave_a_play(leaving: str) -> None:
     found = kinds("mock interview please", "a: Fine.", IN_ROLE, leaving, "I work in a bakery.")

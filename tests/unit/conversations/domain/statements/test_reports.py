@@ -20,6 +20,9 @@ def kinds(*texts: str) -> list[Speech]:
     [
         ("Mum rang this morning.", "Sold the car, took up judo."),
         ("Just off the phone with my brother.", "New flat, two dogs."),
+        ("Met the new colleague.", "Two cats, a boat."),
+        ("A client told everybody about her walk.", "Lost a shoe."),
+        ("新人に会った。", "猫が二匹。"),
         ("弟から電話があった。", "会社をやめて島に移る。"),
         ("同僚が週末は釣りばかりって。", "船もある。"),
     ],
@@ -40,7 +43,13 @@ def test_a_record_is_material_until_the_writer_speaks(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Lives by the sea and hates wind.", "来月から海外に行くらしい。", "もう帰ったんだって"]
+    "text",
+    [
+        "Lives by the sea and hates wind.",
+        "来月から海外に行くらしい。",
+        "もう帰ったんだって",
+        "瑠美は島に住みたがってる",
+    ],
 )
 def test_hearsay_and_sentences_without_a_subject(text: str) -> None:
     assert kinds(text) == [Speech.OTHER_PERSON]
@@ -62,5 +71,6 @@ def test_a_relation_of_the_user_is_known_from_hearsay_but_not_from_a_record() ->
     heard = Evidence((Spoken("Off the phone with my sister. Sold the house, keeps the boat.", True, AT),))
     assert heard.check("The user sold the house.", [0]).doubt is not None
     assert heard.check("The user's sister sold the house.", [0]).doubt is None
+    assert heard.check("The user lost his sister.", [0]).doubt is not None
     record = Evidence((Spoken("Customer call summary: Mrs Orr, husband broke a hip in May.", True, AT),))
     assert record.check("The user's husband broke a hip in May.", [0]).doubt is not None
