@@ -288,7 +288,7 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,
                 discloses_project=True, has_tools=bool(question.tools or shown), remembers=remembers,
-                instructions=question.instructions, options=question.options,
+                instructions=question.instructions, options=policy.context_options(question.options),
             ),
             by=by, now=now,
         )  # fmt: skip

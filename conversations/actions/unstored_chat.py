@@ -71,7 +71,10 @@ def _request(
 ) -> CompletionRequest:
     policy = effective_policy(ChatPolicy, turn.actor.agent, turn.actor)
     remembers = question.with_memory and any(each.role == Role.USER for each in said)
-    system, messages = _remembered(turn, said, question, by, now) if remembers else _alone(turn, said, question)
+    options = policy.context_options(question.options)
+    system, messages = (
+        _remembered(turn, said, question, options, by, now) if remembers else _alone(turn, said, question)
+    )
     return CompletionRequest(
         operation=Operation.CHAT,
         messages=tuple(map(ChatMessage.of, messages)),
@@ -88,7 +91,12 @@ Written = tuple[Any, Sequence[Mapping[str, Any]]]
 
 
 def _remembered(
-    turn: ChatTurn, said: Sequence[NewMessage], question: Question, by: Principal, now: datetime
+    turn: ChatTurn,
+    said: Sequence[NewMessage],
+    question: Question,
+    options: Mapping[str, Any],
+    by: Principal,
+    now: datetime,
 ) -> Written:
     """Return the messages with their context, as system prompt and turns; the context is a dry run."""
     agent = turn.actor.agent
@@ -98,7 +106,8 @@ def _remembered(
         message=asked.content, attachments=references_in(asked.blocks), parts=parts_in(asked.blocks),
         author=asked.author, shown=tuple(shown),
         project=question.project, perspective=question.perspective,
-        format=llm_provider().form, instructions=question.instructions, options=question.options,
+        format=llm_provider().form, instructions=question.instructions,
+        options=options,
     )  # fmt: skip
     tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)
     context = assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)

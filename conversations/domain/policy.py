@@ -308,6 +308,7 @@ class ChatPolicy(Policy):
 
     chat_max_output_tokens: int = 4096
     chat_memory: bool = True
+    chat_cache: bool = True
     chat_deadline_seconds: int = 120
     unstored_tags: tuple[str, ...] = (
         "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
@@ -338,6 +339,10 @@ class ChatPolicy(Policy):
             _("Answers with memory"),
             _("whether messages are sent with their context; if not, with the system prompt only"),
         ),
+        "chat_cache": switch().described(
+            _("Chat for caches"),
+            _("whether contexts of chats start with the same text in each turn, so that providers can cache them"),
+        ),
         "chat_deadline_seconds": whole(5, 600).described(
             _("Deadline of an answer"),
             _("how long an answer may take, from the question to its last word"),
@@ -365,6 +370,11 @@ class ChatPolicy(Policy):
             ),
         ),
     }
+
+    def context_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's options with `cache` as in the policy, unless they set it or the block's place."""
+        has_place = "memory_placement" in options
+        return {**({"cache": True} if self.chat_cache and not has_place else {}), **options}
 
     @property
     def unstored(self) -> Unstored:
