@@ -25,6 +25,11 @@ PLACEMENTS: Final = {
     WITH_USER_MESSAGE: _("with the message"),
 }
 
+OF_SESSION: Final = "session"
+OF_USER: Final = "user"
+
+WORKING_MEMORY_SCOPES: Final = {OF_USER: _("of all sessions of the user"), OF_SESSION: _("of the session alone")}
+
 MAX_TOKENS_LIMIT: Final = 2**53
 """The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
 
@@ -63,6 +68,7 @@ class ContextPolicy(Policy):
 
     system_prompt: str = ""
     working_memory_limit: int = 10
+    working_memory_scope: str = OF_USER
     semantic_memory_limit: int = 5
     recall_limit: int = 200
     recall_share: float = 0.75
@@ -91,6 +97,10 @@ class ContextPolicy(Policy):
             _("System prompt"), _("the operator's words; empty: the agent's `system_prompt`")
         ),
         "working_memory_limit": whole(1, 50).described(_("Latest turns"), _("latest turns in a context"), _("turns")),
+        "working_memory_scope": one_of(WORKING_MEMORY_SCOPES).described(
+            _("Sessions of the latest turns"),
+            _("`user`: a short session gets turns of earlier ones too, from any channel; `session`: it does not"),
+        ),
         "semantic_memory_limit": whole(1, 20).described(
             _("Related memories"), _("best related memories in a context"), _("memories")
         ),

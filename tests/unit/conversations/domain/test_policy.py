@@ -30,7 +30,7 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
 
 
 def test_call_options_are_those_of_the_interface() -> None:
-    limits = {"working_memory_limit", "semantic_memory_limit", "recall_limit"}
+    limits = {"working_memory_limit", "working_memory_scope", "semantic_memory_limit", "recall_limit"}
     limits |= {"max_tokens", "token_safety_margin", "profile_max_tokens", "profile_share", "recall_share"}
     switches = {
         f"include_{name}"
