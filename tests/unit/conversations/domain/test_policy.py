@@ -53,12 +53,12 @@ def test_call_options_are_those_of_the_interface() -> None:
 @pytest.mark.parametrize(
     ("overrides", "profile", "recall"),
     [
-        ({}, 4_000, 60_000),
-        ({"max_tokens": 5_000}, 400, 3_000),
-        ({"max_tokens": 1_000_000}, 10_000, 600_000),
+        ({}, 4_000, 72_000),
+        ({"max_tokens": 5_000}, 400, 3_600),
+        ({"max_tokens": 1_000_000}, 10_000, 720_000),
         ({"max_tokens": 1_000_000, "profile_max_tokens": 20_000, "recall_share": 0.5}, 20_000, 400_000),
-        ({"profile_max_tokens": 0}, 0, 60_000),
-        ({"profile_share": 0.03}, 2_400, 60_000),
+        ({"profile_max_tokens": 0}, 0, 72_000),
+        ({"profile_share": 0.03}, 2_400, 72_000),
     ],
 )
 def test_profile_and_recall_have_shares_of_the_limit(overrides: dict[str, object], profile: int, recall: int) -> None:
