@@ -152,7 +152,7 @@ class ContextPolicy(Policy):
             _("Related memories in contexts"), _("related memories in contexts")
         ),
         "include_profile": switch().described(
-            _("Profile"), _("the user's preferences and key facts in contexts, for any message")
+            _("Profile"), _("what is known about the user in contexts, for any message")
         ),
         "include_recall": switch().described(_("Earlier messages in contexts"), _("earlier messages in contexts")),
         "include_project": switch().described(_("Project memory"), _("project memory in contexts")),
