@@ -15,6 +15,7 @@ from conversations.domain.content import Block, Content, StoredMessage, calls_in
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import Role, ShownMessage, day_words, past_days_asked
 from conversations.domain.passages import passages
+from conversations.domain.policy import OF_USER
 from conversations.models import SPOKEN, Message, MessageQuerySet, Session, believed_in
 from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import PreparedQuery
@@ -50,7 +51,7 @@ def working_memory(request: LayerRequest) -> LayerResult:
     before, own = _session_window(request)
     remaining = policy.working_memory_limit - (0 if policy.cache else len(own))
     earlier: list[Message] = []
-    if not before and remaining > 0:
+    if not before and remaining > 0 and policy.working_memory_scope == OF_USER:
         before, earlier = _earlier_window(request, remaining)
     candidates = _with_quotes(request, _conversation(request, [*earlier, *own], before), own)
     if context.results is not None and context.stored_message is not None:

@@ -109,12 +109,12 @@ def request_of(question: Question, policy: ChatPolicy, by: Principal) -> Complet
 
 
 def options_within_window(actor: Actor, question: Question, request: CompletionRequest) -> Mapping[str, Any]:
-    """Return a question's options, with a lower token limit where the model's context window is smaller. Network."""
-    room = prompt_room(request)
-    policy = effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
+    """Return the options of a question's context: as the policy has them, within the model's window. Network."""
+    options = effective_policy(ChatPolicy, actor.agent, actor).context_options(question.options)
+    room, policy = prompt_room(request), effective_policy(ContextPolicy, actor.agent, actor).validated(**options)
     if room is None or policy.token_limit <= room:
-        return question.options
-    return {**question.options, "max_tokens": max(MIN_TOKENS_LIMIT, int(room / policy.token_safety_margin))}
+        return options
+    return {**options, "max_tokens": max(MIN_TOKENS_LIMIT, int(room / policy.token_safety_margin))}
 
 
 def asked_of(turn: ChatTurn, question: Question) -> tuple[NewMessage, Message | None]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from conversations.api.blocks import (
@@ -284,6 +285,15 @@ class ContextIn(TenantSerializer):
     options = OptionsIn(required=False, default=dict)
 
 
+class ShareUseOut(serializers.Serializer):
+    """A layer's share of the limit, its allowed tokens, and those used."""
+
+    layer = serializers.CharField()
+    share = serializers.FloatField()
+    allowed = serializers.IntegerField()
+    used = serializers.IntegerField()
+
+
 class ContextMetadataOut(serializers.Serializer):
     """Figures of what is in the context."""
 
@@ -305,6 +315,52 @@ class ContextMetadataOut(serializers.Serializer):
     forget_request = serializers.CharField(
         required=False, help_text="What the message asks to be forgotten; nothing was recalled for it."
     )
+    layer_budgets = ShareUseOut(many=True, required=False)
+    trimmed_messages = serializers.IntegerField(
+        required=False, help_text="Messages that the client showed and the token limit left out."
+    )
+
+
+class AskedOut(serializers.Serializer):
+    """The part of a request that a receipt keeps to repeat it; no `project` where none was named."""
+
+    author = serializers.CharField(required=False)
+    project = serializers.CharField(required=False, allow_null=True)
+    perspective = serializers.CharField(allow_null=True)
+    format = serializers.CharField()
+    options = serializers.DictField()
+
+
+class ReceiptMetadataOut(ContextMetadataOut):
+    """Figures of a context, and its request."""
+
+    asked = AskedOut(required=False)
+
+
+@extend_schema_field(ReceiptMetadataOut)
+class ReceiptMetadataField(serializers.JSONField):
+    """Metadata as they were stored, in the form of their time."""
+
+
+class ScoreBreakdownOut(serializers.Serializer):
+    """Parts of a score: `own_relevance` of messages only, weights, strength and recency of memories only."""
+
+    similarity_raw = serializers.FloatField(required=False, allow_null=True, help_text="Cosine; null without vectors.")
+    word_raw = serializers.FloatField(required=False, allow_null=True, help_text="Word score; null without words.")
+    own_relevance = serializers.FloatField(required=False, help_text="Without neighbours.")
+    relevance = serializers.FloatField(required=False)
+    similarity_weighted = serializers.FloatField(required=False)
+    strength_raw = serializers.FloatField(required=False)
+    strength_normalized = serializers.FloatField(required=False)
+    strength_weighted = serializers.FloatField(required=False)
+    recency_raw = serializers.FloatField(required=False)
+    recency_weighted = serializers.FloatField(required=False)
+    total = serializers.FloatField(required=False)
+
+
+@extend_schema_field(ScoreBreakdownOut)
+class ScoreBreakdownField(serializers.DictField):
+    """Parts of a score, as they were computed."""
 
 
 class RoutingOut(serializers.Serializer):
@@ -342,7 +398,7 @@ class ReceiptItemOut(serializers.Serializer):
     tokens = serializers.IntegerField()
     relevance = serializers.FloatField(allow_null=True)
     final_score = serializers.FloatField(allow_null=True)
-    score_breakdown = serializers.DictField(allow_null=True)
+    score_breakdown = ScoreBreakdownField(allow_null=True)
     included = serializers.BooleanField()
     reason = serializers.CharField()
 
@@ -351,6 +407,7 @@ class ReceiptOut(serializers.ModelSerializer):
     """Why a context was what it was."""
 
     items = ReceiptItemOut(many=True)
+    metadata = ReceiptMetadataField()
 
     class Meta:
         model = Receipt

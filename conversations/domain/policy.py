@@ -25,6 +25,11 @@ PLACEMENTS: Final = {
     WITH_USER_MESSAGE: _("with the message"),
 }
 
+OF_SESSION: Final = "session"
+OF_USER: Final = "user"
+
+WORKING_MEMORY_SCOPES: Final = {OF_USER: _("of all sessions of the user"), OF_SESSION: _("of the session alone")}
+
 MIN_TOKENS_LIMIT: Final = 1_000
 MAX_TOKENS_LIMIT: Final = 2**53
 """The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
@@ -64,9 +69,10 @@ class ContextPolicy(Policy):
 
     system_prompt: str = ""
     working_memory_limit: int = 10
+    working_memory_scope: str = OF_USER
     semantic_memory_limit: int = 5
     recall_limit: int = 200
-    recall_share: float = 0.75
+    recall_share: float = 0.9
     profile_max_tokens: int = 10_000
     profile_share: float = 0.05
     semantic_relevance_floor: float = 0.1
@@ -92,6 +98,10 @@ class ContextPolicy(Policy):
             _("System prompt"), _("the operator's words; empty: the agent's `system_prompt`")
         ),
         "working_memory_limit": whole(1, 50).described(_("Latest turns"), _("latest turns in a context"), _("turns")),
+        "working_memory_scope": one_of(WORKING_MEMORY_SCOPES).described(
+            _("Sessions of the latest turns"),
+            _("`user`: a short session gets turns of earlier ones too, from any channel; `session`: it does not"),
+        ),
         "semantic_memory_limit": whole(1, 20).described(
             _("Related memories"), _("best related memories in a context"), _("memories")
         ),
@@ -143,7 +153,7 @@ class ContextPolicy(Policy):
             _("Related memories in contexts"), _("related memories in contexts")
         ),
         "include_profile": switch().described(
-            _("Profile"), _("the user's preferences and key facts in contexts, for any message")
+            _("Profile"), _("what is known about the user in contexts, for any message")
         ),
         "include_recall": switch().described(_("Earlier messages in contexts"), _("earlier messages in contexts")),
         "include_project": switch().described(_("Project memory"), _("project memory in contexts")),
@@ -309,6 +319,7 @@ class ChatPolicy(Policy):
 
     chat_max_output_tokens: int = 4096
     chat_memory: bool = True
+    chat_cache: bool = True
     chat_deadline_seconds: int = 120
     unstored_tags: tuple[str, ...] = (
         "additional_data", "attached_files", "environment_context", "environment_details", "system-reminder",
@@ -339,6 +350,10 @@ class ChatPolicy(Policy):
             _("Answers with memory"),
             _("whether messages are sent with their context; if not, with the system prompt only"),
         ),
+        "chat_cache": switch().described(
+            _("Chat for caches"),
+            _("whether contexts of chats start with the same text in each turn, so that providers can cache them"),
+        ),
         "chat_deadline_seconds": whole(5, 600).described(
             _("Deadline of an answer"),
             _("how long an answer may take, from the question to its last word"),
@@ -366,6 +381,11 @@ class ChatPolicy(Policy):
             ),
         ),
     }
+
+    def context_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's options with `cache` as in the policy, unless they set it or the block's place."""
+        has_place = "memory_placement" in options
+        return {**({"cache": True} if self.chat_cache and not has_place else {}), **options}
 
     @property
     def unstored(self) -> Unstored:

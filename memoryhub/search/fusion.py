@@ -47,7 +47,8 @@ class FusionPolicy:
 
     `odds` of memories and `message_odds` map the result to the scale of a probability, see `calibrated`: messages share
     words with a question without answering it more often than memories, which were selected. With more than
-    `base_count` memories the odds fall with their number to the power of `count_exponent`, see `odds_by_count`.
+    `base_count` memories the odds fall with their number to the power of `count_exponent`, see `odds_by_count`; with a
+    typical length of more than `base_length` words to the power of `length_exponent`, see `odds_by_typical_length`.
 
     `of_message` has other parameters for messages to an assistant: odds also fall with more than `short_length` rare
     terms, and with the number of passages of a memory to the power of `passage_exponent`, see `odds_by_length`;
@@ -66,6 +67,8 @@ class FusionPolicy:
     base_count: int = 60
     short_length: float | None = None
     count_exponent: float = 0.75
+    base_length: float = 15.0
+    length_exponent: float = 1.25
     message_odds: float = 0.4
     need_odds: float | None = None
     passage_exponent: float = 0.0
@@ -77,7 +80,13 @@ class FusionPolicy:
     def alone(self) -> Self:
         """Return the parameters for messages without their neighbours, calibrated as messages."""
         return replace(
-            self, odds=self.message_odds, count_exponent=0.0, short_length=None, need_odds=None, passage_exponent=0.0
+            self,
+            odds=self.message_odds,
+            count_exponent=0.0,
+            length_exponent=0.0,
+            short_length=None,
+            need_odds=None,
+            passage_exponent=0.0,
         )
 
 
@@ -122,6 +131,17 @@ def odds_by_count(compared: int, information: float = 0.0, policy: FusionPolicy 
     """
     chances = max(policy.base_count, compared) / policy.base_count * relative_length(information, policy)
     return policy.odds * math.pow(chances, -policy.count_exponent)
+
+
+def odds_by_typical_length(lengths: Sequence[float], policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the factor on the odds of memories of these lengths, at most 1; a geometric mean, for few are documents.
+
+    Paragraphs of one subject share its terms, so fewer of those that match answer. All are multiplied alike, so their
+    order stays.
+    """
+    logs = [math.log(min(max(1.0, length), PASSAGE_LENGTH)) for length in lengths]
+    typical = math.exp(sum(logs) / len(logs)) if logs else 1.0
+    return math.pow(policy.base_length / max(policy.base_length, typical), policy.length_exponent)
 
 
 def odds_by_length(length: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:

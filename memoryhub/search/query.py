@@ -106,7 +106,7 @@ def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> Sea
         space_id=space.pk,
         bounds=space.bounds,
         vector=unit,
-        policy=replace(DEFAULT_POLICY, odds=1.0, count_exponent=0.0, message_odds=1.0),
+        policy=replace(DEFAULT_POLICY, odds=1.0, count_exponent=0.0, length_exponent=0.0, message_odds=1.0),
     )
 
 
@@ -133,7 +133,9 @@ CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw 
 # Materialised: for actors newer than the last ANALYZE the planner expects one row, and would repeat the count.
 BEST: Final = """
 , among AS MATERIALIZED (
-    SELECT {odds} * power({base} / greatest({base}, count(*)) / {relative_length}, {exponent}) AS odds FROM scored
+    SELECT {odds} * power({base} / greatest({base}, count(*)) / {relative_length}, {exponent})
+        * power({short} / greatest({short}, exp(avg(ln(least(greatest(1, length), {passage}))))), {length_exponent})
+        AS odds FROM scored
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
@@ -386,6 +388,8 @@ def _best(query: SearchQuery, relevance: str) -> str:
         odds=_number(policy.odds),
         base=_number(policy.base_count),
         exponent=_number(policy.count_exponent),
+        short=_number(policy.base_length),
+        length_exponent=_number(policy.length_exponent),
         passage=_number(PASSAGE_LENGTH),
         passages=_number(-policy.passage_exponent),
     )

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.recall import FoundMessage, search_messages
-from conversations.api.serializers import MessageOut
+from conversations.api.serializers import MessageOut, ScoreBreakdownField
 from memoryhub.api.fields import (
     ItemsField,
     MomentField,
@@ -96,10 +96,7 @@ class FoundMemoryOut(serializers.Serializer):
     memory = MemoryOut()
     similarity = serializers.FloatField(source="breakdown.similarity_raw", allow_null=True)
     final_score = serializers.FloatField()
-    score_breakdown = serializers.SerializerMethodField()
-
-    def get_score_breakdown(self, hit: FoundMemory) -> dict[str, float | None]:
-        return hit.breakdown.as_dict()
+    score_breakdown = ScoreBreakdownField(source="breakdown.as_dict")
 
 
 class FoundMessageOut(serializers.Serializer):
@@ -108,7 +105,7 @@ class FoundMessageOut(serializers.Serializer):
     message = MessageOut()
     similarity = serializers.FloatField(source="similarity_raw", allow_null=True)
     final_score = serializers.FloatField(source="relevance")
-    score_breakdown = serializers.DictField(source="breakdown")
+    score_breakdown = ScoreBreakdownField(source="breakdown")
 
 
 class FoundOut(serializers.Serializer):
@@ -118,7 +115,7 @@ class FoundOut(serializers.Serializer):
     message = MessageOut(required=False)
     similarity = serializers.FloatField(allow_null=True)
     final_score = serializers.FloatField()
-    score_breakdown = serializers.DictField(child=serializers.FloatField(allow_null=True))
+    score_breakdown = ScoreBreakdownField()
 
 
 class SearchOut(serializers.Serializer):

@@ -1628,6 +1628,16 @@ export interface components {
             reason?: string;
             ids: string[];
         };
+        /** @description The part of a request that a receipt keeps to repeat it; no `project` where none was named. */
+        AskedOut: {
+            author?: string;
+            project?: string | null;
+            perspective: string | null;
+            format: string;
+            options: {
+                [key: string]: unknown;
+            };
+        };
         /** @description Several messages to store at once, in their order. */
         BatchInRequest: {
             messages: components["schemas"]["MessageInRequest"][];
@@ -1907,6 +1917,9 @@ export interface components {
             degraded: string[];
             /** @description What the message asks to be forgotten; nothing was recalled for it. */
             forget_request?: string;
+            layer_budgets?: components["schemas"]["ShareUseOut"][];
+            /** @description Messages that the client showed and the token limit left out. */
+            trimmed_messages?: number;
         };
         /** @description A context, ready for a provider. */
         ContextOut: {
@@ -2190,9 +2203,7 @@ export interface components {
             similarity: number | null;
             /** Format: double */
             final_score: number;
-            readonly score_breakdown: {
-                [key: string]: number | null;
-            };
+            score_breakdown: components["schemas"]["ScoreBreakdownOut"];
         };
         /** @description A memory or, with `include_messages`, a past message, with its scores. */
         FoundOut: {
@@ -2202,9 +2213,7 @@ export interface components {
             similarity: number | null;
             /** Format: double */
             final_score: number;
-            score_breakdown: {
-                [key: string]: number | null;
-            };
+            score_breakdown: components["schemas"]["ScoreBreakdownOut"];
         };
         /** @description The function that a model calls, in OpenAI's form. */
         FunctionInRequest: {
@@ -2814,6 +2823,7 @@ export interface components {
         /** @description Policy values for one call. */
         OptionsInRequest: {
             working_memory_limit?: number;
+            working_memory_scope?: components["schemas"]["WorkingMemoryScopeEnum"];
             semantic_memory_limit?: number;
             recall_limit?: number;
             /** Format: double */
@@ -3108,11 +3118,33 @@ export interface components {
             relevance: number | null;
             /** Format: double */
             final_score: number | null;
-            score_breakdown: {
-                [key: string]: unknown;
-            } | null;
+            score_breakdown: components["schemas"]["ScoreBreakdownOut"] | null;
             included: boolean;
             reason: string;
+        };
+        /** @description Figures of a context, and its request. */
+        ReceiptMetadataOut: {
+            working_memory_count: number;
+            semantic_memory_count: number;
+            recall_count: number;
+            pinned_count: number;
+            profile_count: number;
+            has_session_summary: boolean;
+            project: string | null;
+            total_tokens: number;
+            token_limit: number;
+            compression_applied: boolean;
+            /** Format: double */
+            assembly_latency_ms: number;
+            /** @description As the provider counts them, where that was asked for. */
+            exact_tokens?: number | null;
+            degraded: string[];
+            /** @description What the message asks to be forgotten; nothing was recalled for it. */
+            forget_request?: string;
+            layer_budgets?: components["schemas"]["ShareUseOut"][];
+            /** @description Messages that the client showed and the token limit left out. */
+            trimmed_messages?: number;
+            asked?: components["schemas"]["AskedOut"];
         };
         /** @description Why a context was what it was. */
         ReceiptOut: {
@@ -3127,7 +3159,7 @@ export interface components {
             token_limit: number;
             /** Format: int64 */
             total_tokens: number;
-            metadata?: unknown;
+            metadata: components["schemas"]["ReceiptMetadataOut"];
             items: components["schemas"]["ReceiptItemOut"][];
         };
         /** @description The number of reinforced memories, and the unknown ids. */
@@ -3251,6 +3283,40 @@ export interface components {
             action: components["schemas"]["RoutingActionEnum"];
             proposed_name: string | null;
         };
+        /** @description Parts of a score: `own_relevance` of messages only, weights, strength and recency of memories only. */
+        ScoreBreakdownOut: {
+            /**
+             * Format: double
+             * @description Cosine; null without vectors.
+             */
+            similarity_raw?: number | null;
+            /**
+             * Format: double
+             * @description Word score; null without words.
+             */
+            word_raw?: number | null;
+            /**
+             * Format: double
+             * @description Without neighbours.
+             */
+            own_relevance?: number;
+            /** Format: double */
+            relevance?: number;
+            /** Format: double */
+            similarity_weighted?: number;
+            /** Format: double */
+            strength_raw?: number;
+            /** Format: double */
+            strength_normalized?: number;
+            /** Format: double */
+            strength_weighted?: number;
+            /** Format: double */
+            recency_raw?: number;
+            /** Format: double */
+            recency_weighted?: number;
+            /** Format: double */
+            total?: number;
+        };
         /** @description A search, by text or by vector. `others` are users or agents whose memories are searched as well. */
         SearchInRequest: {
             agent_id: string;
@@ -3311,6 +3377,14 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["SessionOut"][];
+        };
+        /** @description A layer's share of the limit, its allowed tokens, and those used. */
+        ShareUseOut: {
+            layer: string;
+            /** Format: double */
+            share: number;
+            allowed: number;
+            used: number;
         };
         /** @description The actor whose memory sleeps; with `all_users`, the agent and all its users. */
         SleepInRequest: {
@@ -3685,6 +3759,12 @@ export interface components {
             readonly changes: components["schemas"]["ChangeOut"][];
             readonly runs: components["schemas"]["SleepOut"][];
         };
+        /**
+         * @description * `user` - user
+         *     * `session` - session
+         * @enum {string}
+         */
+        WorkingMemoryScopeEnum: "user" | "session";
         /** @description A line of a written profile; it is not shown where one of its memories changed or does not hold any more. */
         WrittenLineOut: {
             text: string;

@@ -43,7 +43,8 @@ NAMES = {
     "memoryhub", "English", "JSON", "Lines", "CSV", "API", "OpenAPI", "Django", "JavaScript", "Python", "Shell", "curl",
     "fetch", "requests", "zip", "Anthropic", "OpenAI", "hashing", "Hashing", "ngrams", "none", "anthropic", "openai",
     "esc", "Ctrl", "Control", "Command", "Mac", "manage", "serve", "run", "worker", "read", "write", "admin", "auto",
-    "Chat", "Claude", "Code", "Letta", "Markdown", "mem", "Deep", "Seek", "Gemini", "Grok", "Hindsight", "Honcho", "Libre", "Mistral", "Web",
+    "Chat", "Claude", "Code", "Letta", "Markdown", "mem", "Deep", "Seek", "Gemini", "Grok", "Libre", "Mistral", "Web",
+    "Hindsight", "Honcho",
     "content", "text", "created", "date",  # systems and forms that are imported, and columns of a table
     "agent",  # a value of memory_language
     "Memoryhub", "Open", "actor",  # of OpenAI, and of {actorId} in a namespace

@@ -48,7 +48,7 @@ def test_chat_stores_both_and_answers_with_its_context(client: APIClient, llm: L
     answer = told(ask(client))
     assert (answer["status"], answer["text"]) == ("ok", "Green tea.")
     assert answer["usage"] == {"input_tokens": 120, "output_tokens": 4}
-    assert answer["context_metadata"]["semantic_memory_count"] == 1
+    assert answer["context_metadata"]["profile_count"] == 1
     assert spoken(answer["session_id"]) == [("user", "What tea do I like?"), ("assistant", "Green tea.")]
     asked = llm.asked[0]
     assert "You are Kana." in asked.system

@@ -149,6 +149,18 @@ def test_layers_can_be_switched_off(client: APIClient) -> None:
     assert (off["semantic_memory_count"], off["pinned_count"], off["recall_count"]) == (0, 0, 0)
 
 
+def test_turns_of_earlier_sessions_are_added_only_in_the_scope_of_the_user(client: APIClient) -> None:
+    talk(client, "an old remark", "an old answer")
+    session = talk(client, "hello", "hi there")
+
+    def counted(**options: Any) -> int:
+        return int(context(client, session_id=session, options=options)["metadata"]["working_memory_count"])
+
+    assert (counted(), counted(working_memory_scope="session"), counted(working_memory_scope="user")) == (4, 2, 4)
+    without_session = context(client, options={"working_memory_scope": "session"})
+    assert without_session["metadata"]["working_memory_count"] == 0
+
+
 def test_placement_and_cache_marks(client: APIClient) -> None:
     remember(client, "likes green tea")
     session = talk(client, "hello", "hi there")

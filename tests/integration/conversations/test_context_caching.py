@@ -1,11 +1,13 @@
 """With caching on, contexts begin alike from turn to turn."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
 from memoryhub.llm.tokens import count_raw
+from tests.fakes.llm_server import LLMServer, Reply
 
 API = "/api/v1"
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -69,6 +71,31 @@ def test_a_cached_talk_begins_alike_from_turn_to_turn(client: APIClient, earlier
         say(client, session, ANSWER.format(number=number), role="assistant")
 
     assert alike / total >= 0.8
+
+
+@pytest.mark.parametrize("kept_by_client", [False, True])
+def test_chats_begin_alike_from_turn_to_turn_by_default(
+    client: APIClient, llm: LLMServer, kept_by_client: bool
+) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana. " * 20})
+    for number in range(8):
+        client.post(f"{API}/memories", {**NAMES, "content": f"Guest {number} likes pumpkin curry on Fridays."})
+    llm.answer(Reply(ANSWER.format(number=7)))
+    session, shown = opened(client), list[dict[str, str]]()
+    for number in range(20):
+        shown.append({"role": "user", "content": QUESTION.format(number=number)})
+        if kept_by_client:
+            asked = client.post(
+                f"{API}/openai/chat/completions", {"model": "kana", "user": "hiroki", "messages": shown}
+            )
+        else:
+            asked = client.post(f"{API}/chat", {**NAMES, "session_id": session, "message": shown[-1]["content"]})
+        assert asked.status_code == 200, asked.content
+        shown.append({"role": "assistant", "content": ANSWER.format(number=7)})
+    sent = [sent_texts({"system": each.system, "messages": each.messages}) for each in llm.asked]
+    figures = [prefix_share(last, now) for last, now in pairwise(sent)]
+
+    assert sum(alike for alike, _total in figures) / sum(total for _alike, total in figures) >= 0.8
 
 
 def test_what_does_not_depend_on_the_message_is_before_the_conversation(client: APIClient) -> None:

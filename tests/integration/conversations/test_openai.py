@@ -88,6 +88,12 @@ def session_of(answer: Any) -> str:
     return str(answer.memoryhub["session_id"])
 
 
+def texts_of(asked: Asked) -> list[str]:
+    """Return the texts of the turns that a model read, without marks of caches."""
+    contents = [each["content"] for each in asked.messages]
+    return [each if isinstance(each, str) else " ".join(block["text"] for block in each) for each in contents]
+
+
 def stored(session_id: str) -> list[str]:
     rows = Message.objects.filter(session_id=session_id).order_by("seq")
     return [row.content for row in rows]
@@ -133,7 +139,7 @@ def test_a_conversation_is_one_session_and_nothing_is_stored_twice(sdk: openai.O
     sessions = {session_of(talk.say(text)) for text in ("hi", "yes", "yes", "yes")}
     assert len(sessions) == 1
     assert stored(sessions.pop()) == ["hi", "hi! (1)", "yes", "yes! (2)", "yes", "yes! (3)", "yes", "yes! (4)"]
-    history = [each["content"] for each in echo.asked[-1].messages]
+    history = texts_of(echo.asked[-1])
     assert history[:-1] == ["hi", "hi! (1)", "yes", "yes! (2)", "yes", "yes! (3)"]
 
 
@@ -183,7 +189,7 @@ def test_an_answer_that_comes_out_the_same_again_is_shown_once(sdk: openai.OpenA
     session = session_of(talk.send([said("user", "hi")]))
     talk.say("tea")
     assert stored(session) == ["hi", "Hello!", "Hello!", "tea", "Hello!"]
-    assert [each["content"] for each in llm.asked[-1].messages][:-1] == ["hi", "Hello!"]
+    assert texts_of(llm.asked[-1])[:-1] == ["hi", "Hello!"]
 
 
 def test_an_edited_question_leaves_the_branch_that_it_came_from(sdk: openai.OpenAI, echo: LLMServer) -> None:
@@ -196,12 +202,7 @@ def test_an_edited_question_leaves_the_branch_that_it_came_from(sdk: openai.Open
     assert session_of(edited) == first
     assert "Black?" not in str(echo.asked[-1].messages[:-1]) and "Hello." in str(echo.asked[-1].messages)
     talk.say("Green?")
-    assert [each["content"] for each in echo.asked[-1].messages][:-1] == [
-        "Hello.",
-        "Hello.! (1)",
-        "Which tea?",
-        "Which tea?! (4)",
-    ]
+    assert texts_of(echo.asked[-1])[:-1] == ["Hello.", "Hello.! (1)", "Which tea?", "Which tea?! (4)"]
 
 
 @pytest.fixture
@@ -392,7 +393,7 @@ def test_the_first_answer_of_a_named_session_can_be_regenerated(sdk: openai.Open
     session = session_of(talk.say("hi"))
     talk.say("tea")
     assert stored(session) == ["hi", "hi! (1)", "hi! (2)", "tea", "tea! (3)"]
-    assert [each["content"] for each in echo.asked[-1].messages][:-1] == ["hi", "hi! (2)"]
+    assert texts_of(echo.asked[-1])[:-1] == ["hi", "hi! (2)"]
 
 
 def test_a_greeting_repeated_in_a_named_session_abandons_nothing(sdk: openai.OpenAI, echo: LLMServer) -> None:

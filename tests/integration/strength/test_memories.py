@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from conversations.api.serializers import ScoreBreakdownOut
 from strength.models import Memory, MemoryIndex
 from tests.conftest import client_with_key
 
@@ -392,6 +393,7 @@ def test_search_explains_its_scores(client: APIClient) -> None:
     assert answer["results"] and answer["degraded"] == []
     for result in answer["results"]:
         parts = result["score_breakdown"]
+        assert parts.keys() == ScoreBreakdownOut().fields.keys() - {"own_relevance"}
         assert result["final_score"] == parts["total"]
         assert parts["total"] == pytest.approx(
             parts["similarity_weighted"] + parts["strength_weighted"] + parts["recency_weighted"], abs=1e-12

@@ -65,6 +65,7 @@ SummaryVerb = Literal["write", "edit", "lock", "unlock", "restore", "delete"]
 ToolCallInType = Literal["function"]
 ToolInType = Literal["function", "custom"]
 Trust = Literal["trusted", "untrusted"]
+WorkingMemoryScope = Literal["user", "session"]
 
 
 class MergeIn(Whose, Write, total=False):
@@ -180,6 +181,27 @@ class Sleep(TypedDict):
     errors: NotRequired[Any]
 
 
+class ContextMetadata(TypedDict):
+    """Figures of what is in the context."""
+
+    working_memory_count: int
+    semantic_memory_count: int
+    recall_count: int
+    pinned_count: int
+    profile_count: int
+    has_session_summary: bool
+    project: str | None
+    total_tokens: int
+    token_limit: int
+    compression_applied: bool
+    assembly_latency_ms: float
+    exact_tokens: NotRequired[int | None]
+    degraded: list[str]
+    forget_request: NotRequired[str]
+    layer_budgets: NotRequired[list[ShareUse]]
+    trimmed_messages: NotRequired[int]
+
+
 class MemoryItemIn(TypedDict, total=False):
     """A memory to write, of an actor that is named beside it."""
 
@@ -254,6 +276,16 @@ class ArchiveIn(Write, total=False):
 
     reason: str
     ids: Required[list[str]]
+
+
+class Asked(TypedDict):
+    """The part of a request that a receipt keeps to repeat it; no `project` where none was named."""
+
+    author: NotRequired[str]
+    project: NotRequired[str | None]
+    perspective: str | None
+    format: str
+    options: dict[str, Any]
 
 
 class BatchIn(TypedDict, total=False):
@@ -427,25 +459,6 @@ class ContextIn(Write, total=False):
     format: ContextFormat
     exact_tokens: bool
     options: OptionsIn
-
-
-class ContextMetadata(TypedDict):
-    """Figures of what is in the context."""
-
-    working_memory_count: int
-    semantic_memory_count: int
-    recall_count: int
-    pinned_count: int
-    profile_count: int
-    has_session_summary: bool
-    project: str | None
-    total_tokens: int
-    token_limit: int
-    compression_applied: bool
-    assembly_latency_ms: float
-    exact_tokens: NotRequired[int | None]
-    degraded: list[str]
-    forget_request: NotRequired[str]
 
 
 class Context(TypedDict):
@@ -647,7 +660,7 @@ class FoundMemory(TypedDict):
     memory: Memory
     similarity: float | None
     final_score: float
-    score_breakdown: dict[str, float | None]
+    score_breakdown: ScoreBreakdown
 
 
 class Found(TypedDict):
@@ -657,7 +670,7 @@ class Found(TypedDict):
     message: NotRequired[Message]
     similarity: float | None
     final_score: float
-    score_breakdown: dict[str, float | None]
+    score_breakdown: ScoreBreakdown
 
 
 class FunctionIn(TypedDict, total=False):
@@ -917,6 +930,7 @@ class OptionsIn(TypedDict, total=False):
     """Policy values for one call."""
 
     working_memory_limit: int
+    working_memory_scope: WorkingMemoryScope
     semantic_memory_limit: int
     recall_limit: int
     recall_share: float
@@ -1110,9 +1124,15 @@ class ReceiptItem(TypedDict):
     tokens: int
     relevance: float | None
     final_score: float | None
-    score_breakdown: dict[str, Any] | None
+    score_breakdown: ScoreBreakdown | None
     included: bool
     reason: str
+
+
+class ReceiptMetadata(ContextMetadata):
+    """Figures of a context, and its request."""
+
+    asked: NotRequired[Asked]
 
 
 class Receipt(TypedDict):
@@ -1124,7 +1144,7 @@ class Receipt(TypedDict):
     query: str
     token_limit: int
     total_tokens: int
-    metadata: NotRequired[Any]
+    metadata: ReceiptMetadata
     items: list[ReceiptItem]
 
 
@@ -1206,6 +1226,22 @@ class Routing(TypedDict):
     proposed_name: str | None
 
 
+class ScoreBreakdown(TypedDict):
+    """Parts of a score: `own_relevance` of messages only, weights, strength and recency of memories only."""
+
+    similarity_raw: NotRequired[float | None]
+    word_raw: NotRequired[float | None]
+    own_relevance: NotRequired[float]
+    relevance: NotRequired[float]
+    similarity_weighted: NotRequired[float]
+    strength_raw: NotRequired[float]
+    strength_normalized: NotRequired[float]
+    strength_weighted: NotRequired[float]
+    recency_raw: NotRequired[float]
+    recency_weighted: NotRequired[float]
+    total: NotRequired[float]
+
+
 class SearchIn(Write, total=False):
     """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
@@ -1256,6 +1292,15 @@ class Session(TypedDict):
     message_count: NotRequired[int]
     last_message_at: NotRequired[str | None]
     metadata: NotRequired[Any]
+
+
+class ShareUse(TypedDict):
+    """A layer's share of the limit, its allowed tokens, and those used."""
+
+    layer: str
+    share: float
+    allowed: int
+    used: int
 
 
 class SleepIn(Write, total=False):

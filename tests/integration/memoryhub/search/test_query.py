@@ -24,6 +24,7 @@ from memoryhub.search.fusion import (
     contextual_relevances,
     odds_by_count,
     odds_by_length,
+    odds_by_typical_length,
     relevance,
     usefulness,
 )
@@ -177,6 +178,7 @@ def test_a_long_text_scores_as_its_whole_or_its_best_passage(shelf: Shelf) -> No
 
     assert len(found) == 200
     odds = odds_by_count(200, query.words.information, query.policy)  # type: ignore[union-attr]
+    odds *= odds_by_typical_length(lengths, query.policy)
     for each in found:
         number = place[each.owner_id]
         scores = [word_score(document_weights(one), query.words) for one in (words[number], *passages[number])]  # type: ignore[arg-type]

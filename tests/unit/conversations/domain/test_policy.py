@@ -30,7 +30,7 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
 
 
 def test_call_options_are_those_of_the_interface() -> None:
-    limits = {"working_memory_limit", "semantic_memory_limit", "recall_limit"}
+    limits = {"working_memory_limit", "working_memory_scope", "semantic_memory_limit", "recall_limit"}
     limits |= {"max_tokens", "token_safety_margin", "profile_max_tokens", "profile_share", "recall_share"}
     switches = {
         f"include_{name}"
@@ -53,12 +53,12 @@ def test_call_options_are_those_of_the_interface() -> None:
 @pytest.mark.parametrize(
     ("overrides", "profile", "recall"),
     [
-        ({}, 4_000, 60_000),
-        ({"max_tokens": 5_000}, 400, 3_000),
-        ({"max_tokens": 1_000_000}, 10_000, 600_000),
+        ({}, 4_000, 72_000),
+        ({"max_tokens": 5_000}, 400, 3_600),
+        ({"max_tokens": 1_000_000}, 10_000, 720_000),
         ({"max_tokens": 1_000_000, "profile_max_tokens": 20_000, "recall_share": 0.5}, 20_000, 400_000),
-        ({"profile_max_tokens": 0}, 0, 60_000),
-        ({"profile_share": 0.03}, 2_400, 60_000),
+        ({"profile_max_tokens": 0}, 0, 72_000),
+        ({"profile_share": 0.03}, 2_400, 72_000),
     ],
 )
 def test_profile_and_recall_have_shares_of_the_limit(overrides: dict[str, object], profile: int, recall: int) -> None:

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from memoryhub.search.fusion import (
     DEFAULT_POLICY,
+    PASSAGE_LENGTH,
     SpaceBounds,
     Turn,
     calibrated,
     contextual_relevances,
     odds_by_count,
+    odds_by_typical_length,
     relevance,
     scaled_words,
     usefulness,
@@ -95,6 +97,13 @@ def test_the_odds_of_one_memory_fall_with_the_number_of_memories() -> None:
     assert odds_by_count(0) == odds_by_count(1) == odds_by_count(60) == DEFAULT_POLICY.odds
     assert odds_by_count(960) == pytest.approx(DEFAULT_POLICY.odds / 8)
     assert odds_by_count(5_000, policy=replace(DEFAULT_POLICY, count_exponent=0.0)) == DEFAULT_POLICY.odds
+
+
+def test_the_odds_of_memories_fall_with_their_typical_length() -> None:
+    assert odds_by_typical_length([]) == odds_by_typical_length([1.0, 15.0]) == 1.0
+    assert odds_by_typical_length([30.0] * 4) == pytest.approx(0.5**1.25)
+    assert odds_by_typical_length([10.0] * 60 + [15_000.0] * 3) == 1.0, "few documents among many sentences"
+    assert odds_by_typical_length([15_000.0]) == odds_by_typical_length([PASSAGE_LENGTH])
 
 
 def test_the_odds_of_one_memory_fall_with_the_words_of_a_message() -> None:
