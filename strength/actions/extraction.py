@@ -381,12 +381,6 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
     previous = source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
     earlier_texts = earlier_lines(previous, max_tokens=run.max_tokens, count=count)
-    topic_rules = [("extract_only", topics.include), ("extract_without", topics.exclude)]
-    comma = "、" if language == "ja" else ", "
-    rules = [prompt(name, language, topics=comma.join(topic_names)) for name, topic_names in topic_rules if topic_names]
-    if len(piece.people) > 1:
-        rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
-    rules.append(run.rules)
     data = complete_json(
         actor,
         Operation.EXTRACT,
@@ -395,7 +389,7 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
         answer_schema(span.strategies, topics),
         language=language,
         most=MAX_ITEMS,
-        topics="\n".join(filter(None, rules)),
+        topics="\n".join(filter(None, [*_rules(piece, topics, language), run.rules])),
         written=wanted.phrase,
     )
     reading = Reading(piece, topics, language, language_asked_for(actor), tuple(previous))
@@ -414,6 +408,16 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
         )
         for item in items
     ]
+
+
+def _rules(piece: Slice, topics: Topics, language: str) -> list[str]:
+    """Return the rules that a prompt has for several speakers, and for topics to extract or to leave out."""
+    comma = "、" if language == "ja" else ", "
+    named = [("extract_only", topics.include), ("extract_without", topics.exclude)]
+    rules = [prompt(name, language, topics=comma.join(names)) for name, names in named if names]
+    if len(piece.people) > 1:
+        rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
+    return rules
 
 
 def unread_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
