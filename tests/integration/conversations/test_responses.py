@@ -12,7 +12,7 @@ from memoryhub.llm.client import llm_provider
 from memoryhub.llm.config import LLMConfig
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import LLMServer, Reply
-from tests.integration.conversations.test_openai import API, SHAPE, echo, sdk, stored  # noqa: F401
+from tests.integration.conversations.test_openai import API, SHAPE, echo, sdk, stored, texts_of  # noqa: F401
 
 NAMES: Any = {"model": "kana", "user": "hiroki"}
 TOOL: Any = {"type": "function", "name": "search", "parameters": {"type": "object", "properties": {}}, "strict": False}
@@ -54,11 +54,11 @@ def test_an_answer_is_continued_by_its_id_also_from_earlier(
 ) -> None:
     first = sdk.responses.create(input="one", store=store, **NAMES)
     second = sdk.responses.create(input="two", previous_response_id=first.id, store=store, **NAMES)
-    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)"]
+    assert texts_of(echo.asked[-1])[:-1] == ["one", "one! (1)"]
     sdk.responses.create(input="three", previous_response_id=first.id, **NAMES)
-    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)"]
+    assert texts_of(echo.asked[-1])[:-1] == ["one", "one! (1)"]
     sdk.responses.create(input="four", previous_response_id=second.id, **NAMES)
-    assert [each["content"] for each in echo.asked[-1].messages[:-1]] == ["one", "one! (1)", "two", "two! (2)"]
+    assert texts_of(echo.asked[-1])[:-1] == ["one", "one! (1)", "two", "two! (2)"]
     assert Message.objects.values("session").distinct().count() == 1
     texts = sorted(each.content for each in Message.objects.all())
     assert len(texts) == len(set(texts)) == 8
