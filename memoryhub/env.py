@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,24 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 POOL_OF_A_PROCESS = 5  # with two, a slow export and an import would occupy all
+
+
+PREFIX: Final = "MEMORYHUB_"
+_NAMES: Final = (
+    "ADOPT_DATA", "CLUSTER_TABLES", "DATA_DIR", "DB_POOL_MAX", "DB_POOL_MIN", "EMBEDDING_API_KEY",
+    "EMBEDDING_BASE_URL", "EMBEDDING_DIMENSION", "EMBEDDING_MODEL", "EMBEDDING_PROVIDER", "HEARTBEAT",
+    "IMPORT_TOKEN", "LLM_API_KEY", "LLM_BASE_URL", "LLM_CONTEXT_WINDOW", "LLM_CONTEXT_WINDOW_CHAT",
+    "LLM_CONTEXT_WINDOW_COMPACT", "LLM_CONTEXT_WINDOW_EXTRACT", "LLM_CONTEXT_WINDOW_JUDGE",
+    "LLM_CONTEXT_WINDOW_ROUTE", "LLM_CONTEXT_WINDOW_SUMMARIZE", "LLM_MODEL", "LLM_MODEL_CHAT", "LLM_MODEL_COMPACT",
+    "LLM_MODEL_EXTRACT", "LLM_MODEL_JUDGE", "LLM_MODEL_ROUTE", "LLM_MODEL_SUMMARIZE", "LLM_PARALLEL", "LLM_PRICES",
+    "LLM_PROVIDER", "LLM_SECONDS", "LLM_SECONDS_COMPACT", "LLM_SECONDS_EXTRACT", "LLM_SECONDS_JUDGE",
+    "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OIDC_CLIENT_ID",
+    "OIDC_CLIENT_SECRET", "OIDC_GROUPS_CLAIM", "OIDC_ISSUER", "OIDC_NAME", "OIDC_ROLES", "OIDC_SCOPES",
+    "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
+    "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEB_PROCESSES", "WORKERS",
+)  # fmt: skip
+KNOWN_SETTINGS: Final = frozenset(PREFIX + name for name in _NAMES)
+"""All variables that begin so, as the reference has them, and two of the supervisor's own."""
 
 
 class EnvironmentProblem(ValueError):
@@ -146,6 +165,15 @@ def _addresses(source: Mapping[str, str]) -> dict[str, Any]:
             source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
         ),
     }
+
+
+def unknown_settings(environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each variable that begins like a setting and is none, with the one that may be meant."""
+    sentences = []
+    for name in sorted(name for name in environ if name.startswith(PREFIX) and name not in KNOWN_SETTINGS):
+        meant = get_close_matches(name, KNOWN_SETTINGS, n=1, cutoff=0.8)
+        sentences.append(f"{name} is no setting and has no effect.{f' Is {meant[0]} meant?' if meant else ''}")
+    return sentences
 
 
 def _pool_share(pool_min: int, pool_max: int, web_processes: int) -> int:

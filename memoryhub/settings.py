@@ -13,7 +13,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
-from memoryhub.env import CHECKOUT, read_environment, secret_key
+from memoryhub.env import CHECKOUT, read_environment, secret_key, unknown_settings
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import has_traceback, without_traceback
 from memoryhub.runtime.database import database_settings
@@ -291,7 +291,11 @@ LOGGING = {
 EMBEDDING = EmbeddingConfig.from_env(os.environ)
 LLM = LLMConfig.from_env(os.environ)
 # Variables that are set but have no effect; reported at start and by `manage.py doctor`.
-INEFFECTIVE_SETTINGS = [*ineffective_embedding_settings(os.environ), *ineffective_llm_settings(os.environ)]
+INEFFECTIVE_SETTINGS = [
+    *unknown_settings(os.environ),
+    *ineffective_embedding_settings(os.environ),
+    *ineffective_llm_settings(os.environ),
+]
 PRICES = ENVIRONMENT.prices
 IMPORT_TOKEN = ENVIRONMENT.import_token
 

@@ -23,7 +23,7 @@ from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
-from memoryhub.env import CHECKOUT, EnvironmentProblem, read_environment, secret_key
+from memoryhub.env import CHECKOUT, KNOWN_SETTINGS, EnvironmentProblem, read_environment, secret_key, unknown_settings
 from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import BACKGROUND
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
@@ -241,6 +241,18 @@ def test_every_setting_is_documented_and_only_those(tmp_path: Path) -> None:
     assert read - documented == set()
     assert {name for name in documented - read if name.startswith("MEMORYHUB_EMBEDDING")} == set()
     assert {name for name in documented - read if name.startswith("MEMORYHUB_LLM")} == set()
+
+
+def test_a_misspelt_setting_is_told_from_those_of_the_page() -> None:
+    page = set(re.findall(r"MEMORYHUB_[A-Z_]+[A-Z]", (REFERENCE / "settings.md").read_text()))
+    assert page == KNOWN_SETTINGS - {"MEMORYHUB_HEARTBEAT", "MEMORYHUB_PROCESS"}
+    told = unknown_settings(
+        {"MEMORYHUB_THROTTLE_PER_MINUT": "5", "MEMORYHUB_XYZ": "", "MEMORYHUB_WORKERS": "1", "HOME": "/"}
+    )
+    assert told == [
+        "MEMORYHUB_THROTTLE_PER_MINUT is no setting and has no effect. Is MEMORYHUB_THROTTLE_PER_MINUTE meant?",
+        "MEMORYHUB_XYZ is no setting and has no effect.",
+    ]
 
 
 def _table_heads(page: Path, beginning: str = "| `") -> str:
