@@ -26,12 +26,12 @@ from conversations.domain.forget_requests import request_to_forget
 from conversations.domain.formats import Format
 from conversations.domain.layers import (
     BY_NAME,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
     SESSION_SUMMARY,
     WORKING,
-    Candidate,
     LayerResult,
 )
 from conversations.domain.messages import SPOKEN_ROLES, NewMessage, ShownMessage
@@ -60,6 +60,8 @@ log = logging.getLogger(__name__)
 # Entries of `degraded` that are not layers.
 EMBEDDER: Final = "embedder"
 ROUTING: Final = "routing"
+RECALLED: Final = (SEMANTIC, RECALL, PROFILE)
+"""Layers that a request to forget has not (SPEC C9)."""
 
 NONCE_BYTES: Final = 8
 COUNT_DEADLINE_SECONDS: Final = 10.0
@@ -278,7 +280,7 @@ def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
     layers = [_offer(layer, request) for layer in context_layers()]
     if request_to_forget(request.context.message):
         layers = [
-            replace(layer, candidates=tuple(item for item in layer.candidates if not _is_recalled(item)))
+            replace(layer, candidates=tuple(item for item in layer.candidates if item.layer not in RECALLED))
             for layer in layers
         ]
     if not request.context.remembers:
@@ -287,11 +289,6 @@ def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
             for layer in layers
         ]
     return (*layers, LayerResult(degraded=_gaps(request, layers)))
-
-
-def _is_recalled(item: Candidate) -> bool:
-    """Return whether a context of a request to forget omits an item; preferences and facts remain."""
-    return item.layer in (SEMANTIC, RECALL) or bool(item.kind)
 
 
 def _offer(layer: Layer, request: LayerRequest) -> LayerResult:

@@ -34,11 +34,13 @@ def say(client: APIClient, message: str) -> None:
         run(Offer(job.pk, "hold_forgotten"), worker=uuid4())
 
 
+@pytest.mark.parametrize("kind", ["note", "fact"])
 @pytest.mark.parametrize(("private", "other", "request_text"), REQUESTS)
 def test_nothing_is_recalled_and_a_person_decides(
-    client: APIClient, admin_client: Client, private: str, other: str, request_text: str
+    client: APIClient, admin_client: Client, private: str, other: str, request_text: str, kind: str
 ) -> None:
-    kept = [made(client.post(f"{API}/memories", {**NAMES, "content": text}))["id"] for text in (private, other)]
+    told = {"kind": kind, "content": private}, {"content": other}
+    kept = [made(client.post(f"{API}/memories", {**NAMES, **each}))["id"] for each in told]
     asked: Any = made(client.post(f"{API}/context", {**NAMES, "message": request_text}))
     assert asked["metadata"]["forget_request"] in request_text
     assert private not in str(asked["messages"]) and asked["metadata"]["semantic_memory_count"] == 0
