@@ -75,7 +75,8 @@ class Constants:
     @classmethod
     def ours(cls) -> Self:
         """Return the product's constants."""
-        named = {each.name for each in fields(cls)}
+        of_words = ("half_length", "length_exponent", "rarity")
+        named = {each.name for each in fields(cls)}.difference(of_words)
         policy = {name: value for name, value in asdict(DEFAULT_POLICY).items() if name in named}
         return cls(bm25.PIVOT_LENGTH, bm25.LENGTH_EXPONENT, bm25.IDF_EXPONENT, **policy)
 

@@ -119,7 +119,7 @@ def test_a_message_keeps_its_offset(client: APIClient) -> None:
 def test_a_message_with_an_offset_that_no_clock_has_is_summarised(client: APIClient, offset: str) -> None:
     session = opened(client)
     said = {"role": "user", "content": "Tea at noon.", "created_at": f"2026-01-01T12:00:00{offset}"}
-    (stored,) = say(client, session, said)
+    stored, _answer = say(client, session, said, {**said, "role": "assistant", "content": "Noted."})
     assert client.post(f"{API}/sessions/{session['id']}/end").status_code == 200
 
     summarize(session)
@@ -253,7 +253,8 @@ def test_digests_and_notes_of_a_project_have_the_speakers_day(
     made = client.post(f"{API}/projects", {**WHO, "name": "teeth", "description": "Dentists"})
     assert made.status_code == 201, made.content
     session = opened(client, metadata={"project": "teeth"})
-    say(client, session, {"role": "user", "content": "明日は歯医者に行きます。", "created_at": created_at})
+    said = {"role": "user", "content": "明日は歯医者に行きます。", "created_at": created_at}
+    say(client, session, said, {**said, "role": "assistant", "content": "お大事に。"})
     assert client.post(f"{API}/sessions/{session['id']}/end").status_code == 200
     llm.answer(Reply("明日、歯医者の予定。"))
     summarize(session)

@@ -21,7 +21,7 @@ SPANNING: Final = {
     "memoryhub.auth.access.resolve_many": "A body has bare ids; one table, by their keys.",
     "strength.api.sleep.runs": "An address has a bare id: a sleep's, or that of a round of several users.",
     "conversations.actions.sessions.open_session": "A client may choose the id, which nobody else may have.",
-    "conversations.actions.receipts.forget_sources": "What belongs to an agent is in the receipts of all its users.",
+    "conversations.actions.receipts.clear_excerpts": "What belongs to an agent is in the receipts of all its users.",
     "memoryhub.importexport.foreign.uploads.append_chunk": "The files that wait are limited per agent, over its users.",
     "memoryhub.auth.erasure._delete_keys": "Whether the erased user lives on with another agent; keys name no agent.",
 }

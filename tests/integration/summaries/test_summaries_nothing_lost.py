@@ -77,7 +77,7 @@ def test_a_model_that_never_ends_is_asked_four_times_a_day_and_no_more(talk: Tal
 
 
 def test_an_ended_session_is_due_an_interval_after_its_end() -> None:
-    talk = open_talk("I moved to Otaru.", at=timezone.now() - timedelta(hours=5))
+    talk = open_talk("I moved to Otaru.", "It is by the sea.", at=timezone.now() - timedelta(hours=5))
     talk.end()
     now = timezone.now()
     assert not due_sessions(now + timedelta(minutes=59)).exists(), "its own job does it"
