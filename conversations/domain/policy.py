@@ -71,7 +71,7 @@ class ContextPolicy(Policy):
     working_memory_limit: int = 10
     working_memory_scope: str = OF_USER
     semantic_memory_limit: int = 5
-    recall_limit: int = 200
+    recall_limit: int = 100
     recall_share: float = 0.9
     profile_max_tokens: int = 10_000
     profile_share: float = 0.05

@@ -97,7 +97,7 @@ def test_a_form_that_is_saved_as_it_came_changes_nothing(boss: Client, hub: Hub)
 
 
 @pytest.mark.parametrize(
-    "typed", [{"policy_recall_limit": "200"}, {"policy_recall_limit": ""}, {"reset_recall_limit": "on"}]
+    "typed", [{"policy_recall_limit": "100"}, {"policy_recall_limit": ""}, {"reset_recall_limit": "on"}]
 )
 def test_a_value_set_back_is_no_override_any_more(boss: Client, hub: Hub, typed: dict[str, str]) -> None:
     with_policy(hub, {"recall_limit": 7, "cache": True})
@@ -150,7 +150,7 @@ def test_fields_and_json_are_taken_together_and_fields_go_before(boss: Client, h
 def test_a_users_value_goes_before_the_agents(boss: Client, hub: Hub) -> None:
     with_policy(hub, {"recall_limit": 7})
     row = rows_of(boss, hub.actor)["recall_limit"]
-    assert (row["field"].value(), row["default"], row["of_agent"], row["is_changed"]) == (7, "200", "7", False)
+    assert (row["field"].value(), row["default"], row["of_agent"], row["is_changed"]) == (7, "100", "7", False)
     assert save(boss, hub.actor, policy_recall_limit="200").status_code == 302
     assert overrides_of(hub.actor) == {"recall_limit": 200}
     assert rows_of(boss, hub.actor)["recall_limit"]["is_changed"]

@@ -116,7 +116,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
     shown = client.get(f"{API}/actors", NAMES).json()
     assert shown["policy"] == {"max_tokens": 20_000}
     assert (shown["effective_policy"]["max_tokens"], shown["effective_policy"]["token_safety_margin"]) == (20_000, 0.5)
-    assert shown["effective_policy"]["recall_limit"] == 200
+    assert shown["effective_policy"]["recall_limit"] == 100
     other = client.get(f"{API}/actors", {"agent_id": "kana", "user_id": "aoi"}).json()
     assert (other["policy"], other["effective_policy"]["max_tokens"]) == ({}, 10_000)
 

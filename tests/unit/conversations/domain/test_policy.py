@@ -12,7 +12,7 @@ from conversations.domain.policy import CALL_OPTIONS, DEFAULT_POLICY, ContextPol
 def test_defaults_are_the_specs() -> None:
     policy = ContextPolicy()
 
-    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 200)
+    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 100)
     assert (policy.max_tokens, policy.token_safety_margin, policy.token_limit) == (100_000, 0.8, 80_000)
     assert (policy.memory_placement, policy.layer_budgets, policy.cache) == ("auto", None, False)
     assert policy.placement == "before_history"
