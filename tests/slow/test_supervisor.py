@@ -231,6 +231,7 @@ def test_a_model_that_never_answers_does_not_hold_up_the_end(serve: Serve, monke
     with socket.create_server(("127.0.0.1", 0)) as model:  # takes connections, and never says a word
         monkeypatch.setenv("MEMORYHUB_LLM_PROVIDER", "openai")
         monkeypatch.setenv("MEMORYHUB_LLM_BASE_URL", f"http://127.0.0.1:{model.getsockname()[1]}/v1")
+        monkeypatch.setenv("MEMORYHUB_LLM_CONTEXT_WINDOW", "100000")  # or the server would be asked for it first
         serving = serve().wait_until_ready()
         key = re.search(r"mh_[0-9a-f]{10}_[\w-]{40,}", serving.said())
         assert key, serving.said()

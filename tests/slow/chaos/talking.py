@@ -38,6 +38,7 @@ def talking(model: Model, *serve: str, workers: int = 2, settings: str = OURS, *
             "MEMORYHUB_LLM_PROVIDER": "anthropic",
             "MEMORYHUB_LLM_BASE_URL": model.url,
             "MEMORYHUB_LLM_API_KEY": model.key,
+            "MEMORYHUB_LLM_PARALLEL": "10",  # a server here answers several at once
             "DJANGO_SETTINGS_MODULE": settings,
             **environment,
         }
