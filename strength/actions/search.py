@@ -176,6 +176,9 @@ def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
 MIN_LINE_TOKENS: Final = 8
 """Minimum tokens of a profile line, which bounds the number of lines."""
 
+SHORT_LINE_TOKENS: Final = 16
+"""Tokens of a short line with its number and day; a large profile reads no more memories than such lines fit."""
+
 MAX_STANDING: Final = MIN_PROFILE_TOKENS // MIN_LINE_TOKENS
 """Most preferences and facts that sleeps spare and written profiles restate."""
 
@@ -187,7 +190,8 @@ def profile_memories(
 
     By strength alone, today's memories would come after all that were ever used. Without pinned ones.
     """
-    limit = policy.profile_tokens // MIN_LINE_TOKENS
+    tokens = policy.profile_tokens
+    limit = min(tokens // MIN_LINE_TOKENS, max(MAX_STANDING, tokens // SHORT_LINE_TOKENS))
     return _profile_memories(tenant.actor_id, _current_project(tenant, project), now, tuple(Kind), limit)
 
 
