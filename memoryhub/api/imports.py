@@ -38,7 +38,7 @@ from memoryhub.importexport.foreign.uploads import (
 
 
 class ImportIn(StrictSerializer):
-    """A new import; without a `user_id` the file must say whose each memory is (mem0)."""
+    """A new import; without a `user_id` the file must name the user of each memory (mem0)."""
 
     agent_id = AgentIdField()
     user_id = UserIdField()
@@ -75,7 +75,7 @@ class ChunkIn(StrictSerializer):
 
 
 class CostOut(serializers.Serializer[Cost]):
-    """What the extraction of an import's new conversations takes at most."""
+    """Upper bound of calls, tokens and cost to extract from an import's new conversations."""
 
     model = serializers.CharField()
     calls = serializers.IntegerField()
@@ -215,7 +215,7 @@ class ImportOrders(_OneImport):
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, its undo, or a pause of its extraction.
 
-        The undo deletes all that the import brought and nobody has changed since. A pause lets a model read nothing
+        The undo deletes imported rows that were not changed since. A pause lets a model read nothing
         more of the imported conversations until it is resumed.
         """
         row, values = self.row(import_id), self.validated(ImportOrderIn)

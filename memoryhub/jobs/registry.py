@@ -130,7 +130,7 @@ def job(
 
 @dataclass(frozen=True)
 class RunningLimit:
-    """How many jobs of some kinds may run at a time, over all workers."""
+    """Maximum number of jobs of some kinds that run at a time, over all workers."""
 
     name: str
     kinds: list[str]

@@ -85,7 +85,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Use:
-    """What a model is for, with the tasks that it must do for that."""
+    """A use of a model, with the tasks that it must pass for it."""
 
     name: str
     tasks: tuple[str, ...]

@@ -187,7 +187,7 @@ export interface paths {
         /**
          * @description Order a dry run, the import, its undo, or a pause of its extraction.
          *
-         *     The undo deletes all that the import brought and nobody has changed since. A pause lets a model read nothing
+         *     The undo deletes imported rows that were not changed since. A pause lets a model read nothing
          *     more of the imported conversations until it is resumed.
          */
         post: operations["import_order"];
@@ -1940,7 +1940,7 @@ export interface components {
             reason?: string;
             project: string;
         };
-        /** @description What the extraction of an import's new conversations takes at most. */
+        /** @description Upper bound of calls, tokens and cost to extract from an import's new conversations. */
         CostOut: {
             model: string;
             calls: number;
@@ -2265,7 +2265,7 @@ export interface components {
          * @enum {string}
          */
         ImportFormatEnum: "honcho" | "hindsight" | "deepseek" | "chatgpt" | "claude" | "openwebui" | "librechat" | "gemini" | "grok" | "mistral" | "coding-agents" | "markdown" | "letta" | "mem0" | "table";
-        /** @description A new import; without a `user_id` the file must say whose each memory is (mem0). */
+        /** @description A new import; without a `user_id` the file must name the user of each memory (mem0). */
         ImportInRequest: {
             agent_id: string;
             user_id?: string;

@@ -49,8 +49,12 @@ class Download:
 
     def listed(self, path: str, ask: Callable[[int], tuple[str, dict[str, Any]]], items: str) -> Iterator[Any]:
         """Yield the items of a list; `ask` returns the method and arguments of the request for a page, from 1."""
+        before: Items = []
         for page in range(1, MAX_PAGES):
             found = self._page(path, page, ask, items)
+            if found and found == before:
+                raise CannotImport(f"{path}: the server answers the same page again and again. Is --format its own?")
+            before = found
             yield from found
             if len(found) < PAGE_SIZE:
                 return
@@ -130,6 +134,14 @@ def _items(page: Mapping[str, Any]) -> Items:
     return list(page["items"])
 
 
+def _name(item: Any, key: str) -> str:
+    """Return a listed item's name as a part of an address. Raises CannotImport where it has none."""
+    name = item.get(key) if isinstance(item, dict) else None
+    if not isinstance(name, str) or not name:
+        raise CannotImport(f"An item of the server's list has no `{key}`. Is --format that of the server?")
+    return name
+
+
 def _json(answer: httpx2.Response, path: str) -> Any:
     try:
         return answer.json()
@@ -158,13 +170,13 @@ def download_honcho(download: Download, space: str, assistants: Items) -> None:
         return download.listed(path, ask, "items")
 
     download.keep(ASSISTANTS, assistants)
-    for workspace in [space] if space else [each["id"] for each in listed("/v3/workspaces/list")]:
+    for workspace in [space] if space else [_name(each, "id") for each in listed("/v3/workspaces/list")]:
         root = f"/v3/workspaces/{quote(workspace, safe='')}"
         for name in ("peers", "conclusions"):
             for _item in listed(f"{root}/{name}/list"):
                 pass
         for session in listed(f"{root}/sessions/list"):
-            for _item in listed(f"{root}/sessions/{quote(session['id'], safe='')}/messages/list"):
+            for _item in listed(f"{root}/sessions/{quote(_name(session, 'id'), safe='')}/messages/list"):
                 pass
 
 
@@ -174,7 +186,9 @@ def download_hindsight(download: Download, space: str, _assistants: Items) -> No
     def ask(page: int) -> tuple[str, dict[str, Any]]:
         return "GET", {"params": {"limit": PAGE_SIZE, "offset": (page - 1) * PAGE_SIZE}}
 
-    banks = [space] if space else [each["bank_id"] for each in download.listed("/v1/default/banks", ask, "banks")]
+    banks = (
+        [space] if space else [_name(each, "bank_id") for each in download.listed("/v1/default/banks", ask, "banks")]
+    )
     for bank in banks:
         root = f"/v1/default/banks/{quote(bank, safe='')}"
         for name in ("documents", "memories/list"):

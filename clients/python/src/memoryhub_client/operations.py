@@ -83,7 +83,7 @@ class Operations:
     def import_order(self, import_id: str, **fields: Unpack[t.ImportOrderIn]) -> Call[t.Import]:
         """Order a dry run, the import, its undo, or a pause of its extraction.
 
-        The undo deletes all that the import brought and nobody has changed since. A pause lets a model read nothing
+        The undo deletes imported rows that were not changed since. A pause lets a model read nothing
         more of the imported conversations until it is resumed."""
         return Call("POST", path("imports", import_id, "orders"), body=fields)
 

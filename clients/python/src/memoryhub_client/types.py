@@ -479,7 +479,7 @@ class CorrectionIn(Write, total=False):
 
 
 class Cost(TypedDict):
-    """What the extraction of an import's new conversations takes at most."""
+    """Upper bound of calls, tokens and cost to extract from an import's new conversations."""
 
     model: str
     calls: int
@@ -697,7 +697,7 @@ class ImpactIn(Write, total=False):
 
 
 class ImportIn(Write, total=False):
-    """A new import; without a `user_id` the file must say whose each memory is (mem0)."""
+    """A new import; without a `user_id` the file must name the user of each memory (mem0)."""
 
     agent_id: str
     user_id: str

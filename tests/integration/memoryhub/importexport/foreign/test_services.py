@@ -114,6 +114,22 @@ def test_what_cannot_be_downloaded_is_told(
         download(honcho, tmp_path / "a.jsonl", service, *more)
 
 
+@pytest.mark.parametrize(
+    ("path", "items", "problem"),
+    [
+        ("/v3/workspaces/list", [{"name": "no id"}], "has no `id`"),
+        ("/v3/workspaces/list", ["text"], "has no `id`"),
+        ("/v3/workspaces/kana%20tutoring/peers/list", [{"id": "x"}] * 200, "the same page again"),
+    ],
+)
+def test_an_odd_server_has_a_clear_message(
+    honcho: MemoryServer, path: str, items: list[Any], problem: str, tmp_path: Path
+) -> None:
+    honcho.lists[path] = items
+    with pytest.raises(CommandError, match=problem):
+        download(honcho, tmp_path / "a.jsonl", "honcho")
+
+
 def test_a_refused_token_and_wrong_addresses_are_told(
     honcho: MemoryServer, hindsight: MemoryServer, settings: Settings, tmp_path: Path
 ) -> None:
