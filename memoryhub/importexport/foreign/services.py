@@ -111,13 +111,15 @@ class Download:
         with self.path.open("r+b") as file:
             place = 0
             for line in file:
-                if not line.endswith(b"\n"):
+                is_cut, begin = not line.endswith(b"\n"), f'{{"service": "{self.service}", '.encode()
+                page = {} if is_cut else _page_line(line)
+                # Another file, which the user named by mistake, is left as it is.
+                if not (line.startswith(begin[: len(line)]) if is_cut else page.get("service") == self.service):
+                    raise CannotImport(f"{self.path} is no download from {self.service}; choose another file.")
+                if is_cut:
                     file.truncate(place)
                     break
-                page = _page_line(line)
-                if page.get("service") != self.service:
-                    raise CannotImport(f"{self.path} is no download from {self.service}; choose another file.")
-                places[(str(page["path"]), int(page["page"]))] = place
+                places[(page["path"], page["page"])] = place
                 place += len(line)
         return places
 
@@ -127,7 +129,8 @@ def _page_line(line: bytes) -> Mapping[str, Any]:
         page = json.loads(line)
     except ValueError:
         return {}
-    return page if isinstance(page, dict) and {"path", "page", "items"} <= page.keys() else {}
+    is_page = isinstance(page, dict) and isinstance(page.get("page"), int) and isinstance(page.get("items"), list)
+    return page if is_page and isinstance(page.get("path"), str) else {}
 
 
 def _items(page: Mapping[str, Any]) -> Items:

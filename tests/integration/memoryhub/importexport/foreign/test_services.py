@@ -130,6 +130,17 @@ def test_an_odd_server_has_a_clear_message(
         download(honcho, tmp_path / "a.jsonl", "honcho")
 
 
+@pytest.mark.parametrize(
+    "content", [b'[{"chat": 1}]', b"notes\n", b'{"service": "hindsight", "pa', b'{"service": "honcho", "page": "x"}\n']
+)
+def test_another_file_is_left_as_it_is(honcho: MemoryServer, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "chats.json"
+    path.write_bytes(content)
+    with pytest.raises(CommandError, match="is no download from honcho"):
+        download(honcho, path, "honcho")
+    assert path.read_bytes() == content
+
+
 def test_a_refused_token_and_wrong_addresses_are_told(
     honcho: MemoryServer, hindsight: MemoryServer, settings: Settings, tmp_path: Path
 ) -> None:
