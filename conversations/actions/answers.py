@@ -9,16 +9,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import Error, OperationalError, transaction
+from django.db.models import Q
 
 from conversations.actions.messages import abandon, add_messages
+from conversations.domain.layers import RECALL, WORKING
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.models import ChatTurn, Message, Session, answers_to_trusted
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.db.limits import DatabaseAway, OutOfTime, time_limit
 from memoryhub.db.pool import release_connection, run_in_background, run_in_thread
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Completion
@@ -29,6 +33,9 @@ STORE_RETRY_SECONDS: Final = 1.0
 STORED_WITHIN: Final = 2.0
 """Seconds that an answer waits to be stored where it may reach the client unstored."""
 
+UNTRUSTED: Final = PreparedQuery(
+    lambda: Message.objects.filter(trust=Trust.UNTRUSTED).order_by().values_list("pk", flat=True)
+)
 
 log = logging.getLogger(__name__)
 
@@ -137,11 +144,12 @@ def _may_repeat_untrusted(turn: ChatTurn) -> bool:
     An earlier answer that is untrusted for its own context does not count: otherwise one message of an untrusted writer
     would keep all that a session answers out of memory.
     """
-    rows = Message.objects.of([turn.actor_id]).filter(trust=Trust.UNTRUSTED)
+    where = Q(actor_id=turn.actor_id)
     if turn.receipt is None:
-        return rows.filter(session_id=turn.session_id).exists()
-    shown = [turn.question_id, *(item["source_id"] for item in turn.receipt.items if item["included"])]
-    untrusted = set(rows.filter(pk__in=filter(None, shown)).values_list("pk", flat=True))
+        return UNTRUSTED.first(where & Q(session_id=turn.session_id)) is not None
+    items = [item for item in turn.receipt.items if item["included"] and item["layer"] in (RECALL, WORKING)]
+    shown = [turn.question_id, *(UUID(item["source_id"]) for item in items if item["source_id"])]
+    untrusted = set(UNTRUSTED.rows(where & Q(id__in=shown)))
     return bool(untrusted - answers_to_trusted(turn.actor_id, list(untrusted)))
 
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Final, cast
 from uuid import UUID, uuid5
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from conversations.actions.deleted import without_deleted
 from conversations.actions.questions import Question
@@ -25,6 +25,7 @@ from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn, Message, Opening, Session, opens_with
 from memoryhub.auth.screening import Screening
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -47,6 +48,15 @@ REPEATED_WITHIN: Final = timedelta(minutes=2)
 REPEATED_LENGTH: Final = 12
 """Characters from which the same first question within that time is one asked again; many conversations open with a
 greeting."""
+
+LAST_QUESTIONS: Final = PreparedQuery(
+    lambda: Message.objects.filter(role=Role.USER, client_message_id=None, seq=F("session__message_count")).order_by(
+        "-created_at"
+    )
+)
+FIRST_TURNS: Final = PreparedQuery(
+    lambda: ChatTurn.objects.filter(question__seq=1).select_related("question").order_by("-created_at", "-id")
+)
 
 
 class Store(StrEnum):
@@ -225,13 +235,11 @@ def _session_of_repeat(actor: Actor, question: Question, asked: NewMessage, now:
     """Return the session with this as its latest question: of an adapter, a retry, or for another answer."""
     if asked.role != Role.USER:
         return None
-    recent = Message.objects.of([actor.pk]).filter(created_at__gt=now - REPEATED_WITHIN, client_message_id=None)
-    unanswered = recent.filter(role=Role.USER, content=asked.content, seq=F("session__message_count"))
-    if stored := unanswered.order_by("-created_at").first():
+    unanswered = Q(actor_id=actor.pk, content=asked.content, created_at__gt=now - REPEATED_WITHIN)
+    if stored := LAST_QUESTIONS.first(unanswered):
         return stored.session_id
     is_distinct = len(asked.content) >= REPEATED_LENGTH
-    turns = ChatTurn.objects.filter(actor=actor, session__channel=question.channel, question__seq=1)
-    latest = turns.select_related("question").order_by("-created_at", "-id")[:MAX_TURNS]
+    latest = FIRST_TURNS.rows(Q(actor_id=actor.pk, session__channel=question.channel), limit=MAX_TURNS)
     for place, turn in enumerate(latest):
         has_failed = turn.state == TurnState.FAILED and place == 0
         is_recent = turn.created_at > now - REPEATED_WITHIN and (is_distinct or question.is_retry)

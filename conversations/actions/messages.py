@@ -65,6 +65,7 @@ WHERE actor_id = %s AND id = %s
 
 LOCKED_SESSIONS: Final = PreparedQuery(lambda: Session.objects.order_by().select_for_update())
 MESSAGES: Final = PreparedQuery(lambda: Message.objects.order_by())
+LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ def show_branch(
     client may omit the middle of a conversation. So are those after `last_seq`: another request stored them since.
     Untrusted messages change no trusted one (SPEC M10). Inside the transaction that has locked the session.
     """
+    if not last_seq:  # of a new session
+        return
     current = shown | {message.seq for message in new}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     if any(message.trust == Trust.UNTRUSTED for message in new):
@@ -220,10 +223,10 @@ def _merged(session: Session, batch: Sequence[NewMessage], trust: Trust) -> Sequ
     """
     if not any(message.merge for message in batch):
         return batch
-    own = Message.objects.of([session.actor_id]).filter(session_id=session.pk, abandoned_at=None)
+    own = Q(actor_id=session.actor_id, session_id=session.pk, abandoned_at=None)
     if trust == Trust.UNTRUSTED:
-        own = own.filter(trust=Trust.UNTRUSTED)
-    rows = list(own.order_by("-seq")[:MAX_MERGED])
+        own &= Q(trust=Trust.UNTRUSTED)
+    rows = LATEST.rows(own, limit=MAX_MERGED) if session.message_count else []
     last_seqs = {key: row.seq for row in reversed(rows) for key in row.metadata}
     merged = list(batch)
     for place, message in enumerate(batch):

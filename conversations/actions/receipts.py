@@ -98,8 +98,8 @@ def _insert(receipt: Receipt, actor: Actor, *, anyway: bool) -> bool:
 
 def _screened(items: list[dict[str, Any]], screening: Screening) -> list[dict[str, Any]]:
     """Return items without secrets in their excerpts, which most have not: those of the call itself alone may."""
-    texts = [item["excerpt"] for item in items]
-    if screening.text("\n".join(texts)) == "\n".join(texts):
+    texts = "\n".join(item["excerpt"] for item in items)
+    if screening.text(texts) == texts:
         return items
     return [{**item, "excerpt": screening.text(item["excerpt"])} for item in items]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Max, Min, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -18,11 +18,14 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, lock_actor, resolve
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.auth.screening import Screening
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Trust
+
+SESSIONS: Final = PreparedQuery(lambda: Session.objects.order_by())
 
 
 class SessionTaken(DomainError):
@@ -53,7 +56,7 @@ def open_session(
     key, screening = session_id or new_id(), Screening(actor)
     texts = screening.columns(Session, {"title": title, "metadata": dict(metadata or {})})
     defaults = {"channel": channel, "started_at": now, **texts}
-    session, is_new = Session.objects.filter(Session.has_id([key]), actor=actor).first(), False
+    session, is_new = SESSIONS.first(Q(actor_id=actor.pk) & Session.has_id([key])), False
     if session is None:
         session, is_new = Session.objects.get_or_create(pk=key, defaults={**defaults, "actor": actor})
     if session.actor_id != actor.id:

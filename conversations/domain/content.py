@@ -42,6 +42,8 @@ def one_line(text: str) -> str:
     `str.splitlines` knows them all: LF, CR, VT, FF, FS, GS, RS, NEL, U+2028, U+2029. (A regular
     expression for "spaces, break, spaces" takes quadratic time on hostile blanks.)
     """
+    if text.isascii() and text.isprintable():
+        return text.strip()
     shown = visible(text)
     if shown.isprintable():  # without any break
         return shown.strip()

@@ -19,7 +19,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast
@@ -198,7 +198,7 @@ def context_window(operation: Operation) -> int | None:
 
 
 def _window(provider: LLMProvider, operation: Operation) -> int | None:
-    with release_connection():
+    with nullcontext() if provider.knows_window(operation) else release_connection():
         return provider.context_window(operation)
 
 

@@ -53,16 +53,22 @@ class OpenAIProvider(RemoteProvider):
             http_client=http,
         )
 
+    def knows_window(self, operation: Operation) -> bool:
+        if operation in self._config.windows or not self._config.base_url:
+            return True
+        asked = self._windows.get(self.model_for(operation))
+        return asked is not None and self._clock.now() - asked[0] < KNOWN_SECONDS
+
     def context_window(self, operation: Operation) -> int | None:
         """Return the window that is set, else what a server of another vendor reports, asked every ten minutes."""
-        if operation in self._config.windows or not self._config.base_url:
+        url = self._config.base_url
+        if operation in self._config.windows or not url:
             return super().context_window(operation)
-        model, now = self.model_for(operation), self._clock.now()
-        asked_at, window = self._windows.get(model, (-KNOWN_SECONDS, None))
-        if now - asked_at >= KNOWN_SECONDS:
-            window = reported_window(self._config.base_url, model, api_key=self._config.api_key)
-            self._windows[model] = (now, window)
-        return window
+        model = self.model_for(operation)
+        if not self.knows_window(operation):
+            asked_at = self._clock.now()
+            self._windows[model] = (asked_at, reported_window(url, model, api_key=self._config.api_key))
+        return self._windows[model][1]
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
         sent = {**self._question(request), "stream": stream}

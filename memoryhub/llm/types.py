@@ -200,6 +200,10 @@ class LLMProvider(ABC):
         """Return the fields of constraints that the vendor has nothing for."""
         return ()
 
+    def knows_window(self, operation: Operation) -> bool:
+        """Return whether `context_window` answers without network."""
+        return True
+
     def context_window(self, operation: Operation) -> int | None:
         """Return the tokens that prompt and answer may have together; None where that is unknown. Network."""
         return None
