@@ -217,6 +217,9 @@ class OneHopHandler(ASGIHandler):
         response: Any = refusal if request is None else self.get_response(request)
         if not response.streaming:
             response.close()
+            # Request, view and response refer to each other; with its rows they would wait for the garbage collector,
+            # which stops all requests for as long as it takes them.
+            response.data = None
         close_old_connections()  # explicitly, as signal handlers may be absent: the thread is reused
         return response
 

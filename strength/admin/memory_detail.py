@@ -93,13 +93,13 @@ MIN_FORECAST: Final = timedelta(days=30)
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
-    sources = list(memory.sources.all()[: MAX_SOURCES + 1])
+    sources = memory.source_rows[: MAX_SOURCES + 1]
     return {
         "numbers": numbers,
         "last_decay_at": numbers and numbers.decayed_until(memory.state),
         "perspectives": [
             (perspective, numbers.of_perspective(perspective, memory.state))
-            for perspective in memory.perspectives.all()
+            for perspective in memory.perspective_rows
             if numbers
         ],
         "impacts": list(IMPACT_LABELS.items()),

@@ -275,7 +275,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     if may_read and compared is None:
         rows = [Row(_uncompared_part(kept.content), _uncompared_part(absorbed.content))]
     policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
-    messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
+    messages = {source.message_id for memory in (kept, absorbed) for source in memory.source_rows}
     return {
         "sides": [
             _side_context(kept, merge.kept_version, is_kept=True),
@@ -319,7 +319,7 @@ def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, A
         "is_kept": is_kept,
         "age": age(memory.created_at, clock()),
         "place": "one" if is_kept else "other",
-        "sources": len(memory.sources.all()),
+        "sources": len(memory.source_rows),
         "compared_version": version,
         "was_changed": memory.version != version,
     }

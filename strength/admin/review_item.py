@@ -62,7 +62,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
     if memory is None:
         return None
     policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
-    sources = list(memory.sources.all())
+    sources = memory.source_rows
     rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
     superseded = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MAX_SUPERSEDED])
     return {
@@ -123,7 +123,7 @@ def _values_with_approval(memory: Memory) -> list[tuple[Any, str]]:
     }
     values = {
         **{name: getattr(memory, name) for name in REVIEWED_FIELDS},
-        "perspectives": {each.perspective: each.strength for each in memory.perspectives.all()},
+        "perspectives": {each.perspective: each.strength for each in memory.perspective_rows},
     }
     return [
         (FIELD_LABELS[name], _shown(value))

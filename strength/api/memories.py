@@ -203,7 +203,7 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
     last_decay_at = serializers.SerializerMethodField()
     strength_by_perspective = serializers.SerializerMethodField()
     superseded_by = serializers.UUIDField(source="superseded_by_id", read_only=True, allow_null=True)
-    sources = SourceOut(many=True, read_only=True)
+    sources = SourceOut(many=True, read_only=True, source="source_rows")
 
     class Meta:
         model = Memory
@@ -224,7 +224,7 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
         return {
             perspective.perspective: memory.numbers.of_perspective(perspective, memory.state)
-            for perspective in memory.perspectives.all()
+            for perspective in memory.perspective_rows
         }
 
 

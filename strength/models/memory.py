@@ -28,6 +28,9 @@ from strength.models.locks import lock_shared, update_fading
 from strength.models.sleep import SleepState, choices, recompute_marks
 from strength.sql import FACETS, QUERIES, StrengthNow, run_query
 
+RELATED_ROWS: Final = {"perspectives": "perspective_rows", "sources": "source_rows"}
+"""Related rows that the API and the admin show, and the attributes that hold them as lists."""
+
 
 class MemoryQuerySet(models.QuerySet["Memory"]):
     def of(self, actor_ids: Iterable[UUID]) -> "MemoryQuerySet":
@@ -44,7 +47,9 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
 
     def with_numbers(self) -> "MemoryQuerySet":
         """Load the related rows that the API and the admin show."""
-        return self.joined_with_numbers().prefetch_related("perspectives", "sources")
+        # Into lists: Django builds a query for each memory and relation that it fills otherwise.
+        related = (models.Prefetch(name, to_attr=rows) for name, rows in RELATED_ROWS.items())
+        return self.joined_with_numbers().prefetch_related(*related)
 
     def joined_with_numbers(self) -> "MemoryQuerySet":
         return self.select_related("numbers", "actor__sleep_state").annotate(strength=STRENGTH_OF_MEMORY)
@@ -189,6 +194,14 @@ class Memory(Facets, OwnedRow):
     def strength(self) -> float:
         """Return the strength now; `with_numbers` computes it in the database."""
         return self.numbers.now(self.state)
+
+    @cached_property
+    def perspective_rows(self) -> "list[PerspectiveStrength]":
+        return list(self.perspectives.all())
+
+    @cached_property
+    def source_rows(self) -> "list[MemorySource]":
+        return list(self.sources.all())
 
 
 class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
@@ -407,10 +420,10 @@ def load_memories(actor_ids: Collection[UUID], memory_ids: Collection[UUID], *, 
     memories = {each.pk: each for each in rows.rows(Q(actor_id__in=actor_ids, id__in=memory_ids))}
     if details:
         where = Q(actor_id__in=actor_ids, memory_id__in=memory_ids)
-        for name, related in (("perspectives", PERSPECTIVES), ("sources", SOURCES)):
+        for name, related in (("perspective_rows", PERSPECTIVES), ("source_rows", SOURCES)):
             by_memory: dict[UUID, list[Any]] = {key: [] for key in memories}
             for row in related.rows(where):
                 by_memory[row.memory_id].append(row)
             for key, memory in memories.items():
-                memory.__dict__.setdefault("_prefetched_objects_cache", {})[name] = by_memory[key]
+                memory.__dict__[name] = by_memory[key]
     return memories

@@ -1,12 +1,13 @@
 """Records of curation: revisions, change feed, merges, tombstones, saved views, review instructions and holds."""
 
+from itertools import product
 from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.models import NumberedVersion
@@ -15,7 +16,7 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
 from strength.domain.memories import FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
-from strength.models.memory import Memory
+from strength.models.memory import RELATED_ROWS, Memory
 from strength.models.sleep import SleepRun, choices
 
 MAX_VIEW_NAME_LENGTH = 60
@@ -89,7 +90,8 @@ class MergeQuerySet(models.QuerySet["Merge"]):
     def with_memories(self) -> "MergeQuerySet":
         sides, loaded = ("kept", "absorbed"), ("numbers", "actor__sleep_state")
         rows = self.select_related("actor", *(f"{side}__{rest}" for side in sides for rest in loaded))
-        return rows.prefetch_related(*(f"{side}__{rest}" for side in sides for rest in ("perspectives", "sources")))
+        related = product(sides, RELATED_ROWS.items())
+        return rows.prefetch_related(*(Prefetch(f"{side}__{name}", to_attr=rows) for side, (name, rows) in related))
 
 
 class Merge(ActorRow):
