@@ -150,12 +150,11 @@ def storable_text(text: str) -> str:
 
 def _check_shape(text: str) -> None:
     """Raise UnusableJSON before parsing a document that would take a hundred times its bytes in memory."""
-    # The quick count includes characters within strings, so it is never too low.
-    if _excess(text) is None and _containers(text) <= MAX_DEPTH:
-        return
     skeleton = _without_texts(text)
     if excess := _excess(skeleton):
         raise UnusableJSON(f"The body has {excess} are allowed. Send it in parts.")
+    if _containers(skeleton) <= MAX_DEPTH:
+        return
     depth = deepest = 0
     for bracket in _BRACKET.findall(skeleton):
         depth += 1 if bracket in "[{" else -1

@@ -210,7 +210,7 @@ def entries_of(
     A line's memories are yielded too, for readers that skip a line because another layer shows one of them. `others`
     are further valid source memories of lines. Lines without sources, which a person wrote, come first.
     """
-    known = {Source.of(each): each for each in (*memories, *others)}
+    known = {Source.of(each): each for each in (*memories, *others)} if lines else {}
     rank = {each.pk: place for place, each in enumerate(memories)}
     showing = [line for line in lines if line.holds(known)]
     best = {line: min((rank.get(key, len(rank)) for key in line.memory_ids), default=-1) for line in showing}
