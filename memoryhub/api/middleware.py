@@ -24,7 +24,7 @@ from django.utils import timezone, translation
 from memoryhub.api.problems import payload_too_large, plain_problem, send_problem, too_many_requests
 from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProtocol
 from memoryhub.auth.principals import key_digest
-from memoryhub.db.pool import answering, turn
+from memoryhub.db.pool import answering, turn, turns
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
@@ -159,6 +159,22 @@ def caller_of(scope: Message) -> str:
     return headers.get(b"cookie", b"").decode("latin-1") or (scope.get("client") or ("",))[0]
 
 
+LARGE_BODY: Final = 100_000
+READ_SECONDS_PER_BYTE: Final = 4e-9
+"""Processor time of the server's loop for reading a body: 4 ms a megabyte."""
+
+
+async def _wait_to_read(scope: Message, caller: str) -> None:
+    """Wait until the caller may send a large body: reading them takes the loop, and the processor, from all others."""
+    sent = dict(scope["headers"]).get(b"content-length", b"")
+    size = int(sent) if sent.isdigit() else 0
+    if size < LARGE_BODY:
+        return
+    while pause := turns().pause(caller):
+        await asyncio.sleep(pause)
+    turns().charge(caller, READ_SECONDS_PER_BYTE * min(size, settings.MAX_BODY_BYTES))
+
+
 class OneHopHandler(ASGIHandler):
     """Runs all of a request in one thread of a pool, as a WSGI server would; answers that stream are sent by the loop.
 
@@ -174,13 +190,15 @@ class OneHopHandler(ASGIHandler):
         super().load_middleware(is_async=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        caller = caller_of(scope)
+        await _wait_to_read(scope, caller)
         try:
             body = await self.read_body(receive)
         except RequestAborted:
             return
         with closing(body):
             in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads)
-            response, acts = await in_thread(self._respond_first, scope, body)
+            response, acts = await in_thread(self._respond_first, scope, body, caller)
             if not response.streaming:
                 await self.send_response(response, send)
             else:
@@ -189,13 +207,13 @@ class OneHopHandler(ASGIHandler):
             if acts:
                 await in_thread(self._do, acts)
 
-    def _respond_first(self, scope: Any, body: IO[bytes]) -> tuple[Any, list[Callable[[], None]]]:
+    def _respond_first(self, scope: Any, body: IO[bytes], caller: str) -> tuple[Any, list[Callable[[], None]]]:
         """Return the response, and the functions to call after it is sent."""
         with answering() as acts:
             if scope["path"] in WITHOUT_TURN:
                 return self._respond(scope, body), acts
             try:
-                with turn(caller_of(scope)):
+                with turn(caller):
                     return self._respond(scope, body), acts
             except TooManyRequests:
                 log.info("request", extra={"method": scope["method"], "route": "", "status": 429, "ms": 0.0})

@@ -103,14 +103,14 @@ def turns() -> Turns:
 @contextmanager
 def turn(caller: str) -> Iterator[None]:
     """Run the body in a turn of the caller; wait for it without a database connection. Raises TooManyRequests."""
-    turns().take(caller)
-    _thread_state.caller = caller
+    _thread_state.turn = caller, turns().take(caller)
     try:
         yield
     finally:
-        _thread_state.caller = None
+        _caller, since = _thread_state.turn
+        _thread_state.turn = None
         return_connection()
-        turns().give_back(caller)
+        turns().give_back(caller, since)
 
 
 @contextmanager
@@ -120,18 +120,17 @@ def release_connection() -> Iterator[None]:
     Within a transaction neither can be given up.
     """
     return_connection()
-    caller: str | None = getattr(_thread_state, "caller", None)
-    if connection.in_atomic_block or caller is None:
+    held: tuple[str, float] | None = getattr(_thread_state, "turn", None)
+    if connection.in_atomic_block or held is None:
         yield
         return
-    _thread_state.caller = None
-    turns().give_back(caller)
+    _thread_state.turn = None
+    turns().give_back(*held)
     try:
         yield
     finally:
         return_connection()  # a query within the block, such as a ledger entry's, may have taken one
-        turns().take(caller, again=True)
-        _thread_state.caller = caller
+        _thread_state.turn = held[0], turns().take(held[0], again=True)
 
 
 _thread_state = threading.local()

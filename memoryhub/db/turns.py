@@ -1,18 +1,53 @@
 """Turns of callers in one process: how many requests of a caller run at once, and which waiting request is next.
 
 Each running request needs about one database connection and a share of the interpreter. Without turns, a caller with
-many or slow requests would take both from all others. While several callers are active, fewer requests of each run: a
-short one has to wait for the interpreter behind all that compute.
+many or slow requests would take both from all others. While several callers are active, fewer requests of each run, and
+one whose requests have run for long pauses: a short request has to wait for the interpreter and the processor behind
+all that compute.
 """
 
+import mmap
 import threading
 import time
+import zlib
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
 ACTIVE_SECONDS: Final = 1.0
 """A caller counts as active for so long after its last request began or ended."""
+
+PACE: Final = 0.25
+"""Seconds of the processor that a caller's requests may take in each second, in the long run, while others are active.
+"""
+
+BURST: Final = 0.25
+"""Seconds that they may take at once beyond that."""
+
+MAX_DEBT: Final = 0.5
+"""So that a caller that was alone before pauses for a second at most."""
+
+SLOTS: Final = 256
+BYTES_OF_TIME: Final = 8
+
+
+class Activity:
+    """When callers were last seen, in memory that the processes forked from this one share.
+
+    Callers share SLOTS by their names, so that of very many active ones fewer are counted.
+    """
+
+    def __init__(self) -> None:
+        self._times = memoryview(mmap.mmap(-1, SLOTS * BYTES_OF_TIME)).cast("d")
+
+    def note(self, caller: str, now: float) -> None:
+        self._times[zlib.crc32(caller.encode()) % SLOTS] = now
+
+    def count(self, now: float) -> int:
+        return sum(at > now - ACTIVE_SECONDS for at in self._times)
+
+
+OF_SERVER: Final = Activity()
 
 
 class TooManyRequests(Exception):
@@ -22,23 +57,32 @@ class TooManyRequests(Exception):
 class Turns:
     """Places for running requests, given to waiting callers by turns.
 
-    `places` requests run at once, `each` of one caller; several active ones divide them. `waiting` more may wait.
+    `places` requests run at once, `each` of one caller; several active ones divide them. `waiting` more may wait. The
+    debt of a caller is the processor time of its requests, less PACE of the time that has passed.
     """
 
-    def __init__(self, *, places: int, each: int, waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.each, self.waiting = each, waiting
-        self._clock = clock
-        self._active: dict[str, float] = {}  # when each was last seen, the latest last
+    def __init__(
+        self, *, places: int, each: int, waiting: int,
+        clock: Callable[[], float] = time.monotonic, worked: Callable[[], float] = time.thread_time,
+        activity: Activity = OF_SERVER,
+    ) -> None:  # fmt: skip
+        self.each, self.waiting, self.activity = each, waiting, activity
+        self._clock, self._worked = clock, worked
+        self._debts: dict[str, tuple[float, float]] = {}  # seconds, and when they were counted, the latest last
         self._free = max(places, each)
         self._lock = threading.Lock()
         self._running = Counter[str]()
         self._queues: dict[str, deque[threading.Event]] = {}  # first the caller that has waited longest for a turn
+        self._timer: threading.Timer | None = None
 
-    def take(self, caller: str, *, again: bool = False) -> None:
-        """Wait for a place. Raises TooManyRequests, except for a request that gave its place back and goes on."""
+    def take(self, caller: str, *, again: bool = False) -> float:
+        """Wait for a place; return the thread's processor time at which it was taken.
+
+        Raises TooManyRequests, except for a request that gave its place back and goes on.
+        """
         place = threading.Event()
         with self._lock:
-            self._note(caller)
+            self.activity.note(caller, self._clock())
             queue = self._queues.setdefault(caller, deque())
             queue.append(place)
             self._fill()
@@ -46,32 +90,59 @@ class Turns:
                 queue.pop()
                 raise TooManyRequests
         place.wait()
+        return self._worked()
 
-    def give_back(self, caller: str) -> None:
+    def give_back(self, caller: str, since: float) -> None:
+        """Give back a place that this thread took at `since`."""
         with self._lock:
+            self._owe(caller, self._worked() - since)
             self._free += 1
             self._running[caller] -= 1
             self._running += Counter()  # drops zeros
-            self._note(caller)
             self._fill()
 
-    def _note(self, caller: str) -> None:
-        """Note that a caller is active, and forget who was long ago."""
-        now = self._clock()
-        self._active.pop(caller, None)
-        self._active[caller] = now
-        while self._active[first := next(iter(self._active))] < now - ACTIVE_SECONDS:
-            del self._active[first]
+    def pause(self, caller: str) -> float:
+        """Return the seconds for which a caller is to send no large body; 0 where no other caller is active."""
+        with self._lock:
+            return self._pause(caller) if self._callers() > 1 else 0.0
 
-    def _share(self) -> int:
-        return max(1, self.each // len(self._active.keys() | self._running.keys()))
+    def charge(self, caller: str, seconds: float) -> None:
+        """Add to a caller's debt what its request costs outside its turn."""
+        with self._lock:
+            self._owe(caller, seconds)
+
+    def _owe(self, caller: str, seconds: float) -> None:
+        """Add to a caller's debt, and forget debts that are paid."""
+        now = self._clock()
+        self.activity.note(caller, now)
+        debt = min(self._debt(caller, now) + seconds, MAX_DEBT)
+        self._debts.pop(caller, None)
+        self._debts[caller] = debt, now
+        while self._debts[first := next(iter(self._debts))][1] < now - MAX_DEBT / PACE:
+            del self._debts[first]
+
+    def _callers(self) -> int:
+        """Return how many callers are active; running ones are, also where a request takes long."""
+        return max(self.activity.count(self._clock()), len(self._running), 1)
+
+    def _debt(self, caller: str, now: float) -> float:
+        seconds, at = self._debts.get(caller, (0.0, now))
+        return max(0.0, seconds - PACE * (now - at))
+
+    def _pause(self, caller: str) -> float:
+        """Return the seconds until a caller has run little enough for its next request."""
+        return max(0.0, self._debt(caller, self._clock()) - BURST) / PACE
 
     def _fill(self) -> None:
         """Give free places to callers below their limit, first to the one of which fewest requests run."""
-        share = self._share()
+        callers = self._callers()
+        share = max(1, self.each // callers)
         while self._free:
-            waiting = [caller for caller in self._queues if self._running[caller] < share]
+            below = [caller for caller in self._queues if self._running[caller] < share]
+            pauses = {caller: self._pause(caller) if callers > 1 else 0.0 for caller in below}
+            waiting = [caller for caller in below if not pauses[caller]]
             if not waiting:
+                self._look_again(min(pauses.values(), default=0.0))
                 return
             caller = min(waiting, key=self._running.__getitem__)
             queue = self._queues.pop(caller)
@@ -80,3 +151,14 @@ class Turns:
                 self._queues[caller] = queue  # behind the others
             self._free -= 1
             self._running[caller] += 1
+
+    def _look_again(self, seconds: float) -> None:
+        if seconds and self._timer is None:
+            self._timer = threading.Timer(seconds, self._fill_later)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _fill_later(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._fill()

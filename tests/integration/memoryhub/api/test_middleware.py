@@ -12,6 +12,7 @@ from django.conf import settings
 
 from memoryhub.auth.principals import key_digest
 from memoryhub.db.pool import WAITING_PER_TURN, turns
+from memoryhub.db.turns import Activity
 from memoryhub.runtime.processes import wait_until
 from tests.integration.clients.conftest import new_key, web
 from tests.serving import Web
@@ -39,14 +40,13 @@ def queued(key: str) -> int:
 def all_turns_of(key: str) -> Iterator[None]:
     """Hold as many turns as a key's requests may."""
     caller = key_digest(key)
-    turns()._active.clear()  # another's share would make this thread wait for itself
-    for _ in range(turns().each):
-        turns().take(caller)
+    turns().activity = Activity()  # another's share would make this thread wait for itself
+    taken = [turns().take(caller) for _ in range(turns().each)]
     try:
         yield
     finally:
-        for _ in range(turns().each):
-            turns().give_back(caller)
+        for since in taken:
+            turns().give_back(caller, since)
 
 
 def test_a_key_whose_requests_wait_delays_no_other_and_is_answered_later(web: Web) -> None:

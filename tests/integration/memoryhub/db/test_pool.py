@@ -23,9 +23,9 @@ class Watched(Turns):
         super().__init__(places=1, each=1, waiting=1)
         self.held: list[bool] = []
 
-    def take(self, caller: str, *, again: bool = False) -> None:
+    def take(self, caller: str, *, again: bool = False) -> float:
         self.held.append(connections["default"].connection is not None)
-        super().take(caller, again=again)
+        return super().take(caller, again=again)
 
 
 def test_whoever_waits_for_a_turn_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
