@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone, translation
 
 from conversations.domain.statements.grounding import Doubt
+from memoryhub.admin.waiting import WAITING
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
@@ -680,7 +682,8 @@ def test_many_pairs_that_wait_are_not_counted_to_the_end(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposed(hub)
-    monkeypatch.setattr("strength.admin.panels.MAX_COUNTED", 0)
+    limited = [replace(kind, max_counted=0) if kind.model is Merge else kind for kind in WAITING]
+    monkeypatch.setattr("memoryhub.admin.waiting.WAITING", limited)
     assert waits_by_the_first_page(boss)["Merge proposals"] == "about 0"
 
 

@@ -472,10 +472,10 @@ class Context(TypedDict):
 
 
 class CorrectionIn(Write, total=False):
-    """Correct project of a message."""
+    """Correct project of a message; null if it belongs to none."""
 
     reason: str
-    project: Required[str]
+    project: Required[str | None]
 
 
 class Cost(TypedDict):
