@@ -14,6 +14,7 @@ from conversations.models import ChatTurn
 from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, Tile
 from memoryhub.admin.waiting import Waiting
 from strength.actions.extraction import unread_messages
+from strength.actions.held_memories import held_runs
 from strength.actions.review import MAX_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
@@ -21,7 +22,7 @@ from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
 from strength.domain.sleep import MergeState
 from strength.domain.strength import PointKind
-from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthPoint, UseReport
+from strength.models import Memory, MemoryChange, MemorySource, Merge, SleepRun, StrengthPoint, UseReport
 
 
 def memory_panel(now: datetime) -> list[PanelItem]:
@@ -70,6 +71,14 @@ WAITING_KINDS: Final = [
         states={"state": [MergeState.PROPOSED]},
         page="review",
         max_counted=MAX_COUNTED,
+    ),
+    Waiting(
+        title=_("Postponed by a night"),
+        note=_("users with more memories due than a night archives"),
+        model=SleepRun,
+        rows=lambda now: held_runs(),
+        states={"held_count": ["1"]},
+        query="?held=waiting",
     ),
 ]
 

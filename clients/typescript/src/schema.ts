@@ -3406,6 +3406,7 @@ export interface components {
             trigger: components["schemas"]["SleepTriggerEnum"];
             decayed_count?: number;
             archived_count?: number;
+            held_count?: number;
             consolidated_count?: number;
             merged_count?: number;
             readonly proposed_merges: number;
@@ -3746,6 +3747,7 @@ export interface components {
             trigger: components["schemas"]["SleepTriggerEnum"];
             decayed_count?: number;
             archived_count?: number;
+            held_count?: number;
             consolidated_count?: number;
             merged_count?: number;
             readonly proposed_merges: number;

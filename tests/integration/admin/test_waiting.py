@@ -13,10 +13,14 @@ from django.utils import timezone
 from conversations.domain.messages import Role, TurnState
 from memoryhub.admin.waiting import WAITING
 from memoryhub.jobs.retries import State as JobState
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.policy import Trust
+from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep_runs import preview_sleep
 from strength.domain.memories import FeedChange, Kind, ScopeLevel, Source, Status, TombstoneReason
 from strength.domain.sleep import MergeState, RunState, Trigger
+from strength.models import Memory, SleepRun
 from strength.models.task import READERS, TaskState
 from summaries.actions.documents import append_entry, note_outcome, restore_document, write_document
 from summaries.actions.entries import set_entry_trust, waiting_entries
@@ -162,6 +166,49 @@ def test_a_refused_compaction_waits_until_the_document_is_changed(boss: Client, 
     assert waiting.figure.number == 1 == len(boss.get(waiting.href).context["cl"].result_list)
     write_document(document=document, text="# Short\n", kind=DocumentKind.EDIT, by=BY, reason="", now=now)
     assert tile(boss, "Refused compactions").figure.number == 0
+
+
+def test_what_a_night_held_back_waits_until_a_person_decides(boss: Client, hub: Hub) -> None:
+    for number in range(60):
+        hub.remember(f"Said in passing {number}", strength=0.02)
+    run = sleep(actor=hub.actor, request=SleepRequest(Trigger.SCHEDULE, BY, timezone.now()))
+    assert (run.archived_count, run.held_count) == (20, 40)
+    waiting = tile(boss, "Postponed by a night")
+    assert waiting.figure.number == 1
+    assert [row.pk for row in boss.get(waiting.href).context["cl"].result_list] == [run.pk]
+    [(sentence, _may_undo)] = page(boss).context["sentences"]
+    assert "40 more wait for your decision" in sentence.text
+    assert metric("memoryhub_memories_held") == 40
+    shown = boss.get(page_of(run)).content.decode()
+    assert "40 more memories were due" in shown and "Is due to be archived, and postponed" in shown
+
+    done = boss.post(page_of(run, "leave"), follow=True)
+    assert tile(boss, "Postponed by a night").figure.number == 0 == metric("memoryhub_memories_held")
+    [undo] = [each.extra_tags.removeprefix("undo:") for each in done.context["messages"] if each.extra_tags]
+    boss.post(undo, follow=True)
+    assert tile(boss, "Postponed by a night").figure.number == 1
+    pinned = Memory.objects.filter(status="active", content__startswith="Said").order_by("pk")[:1]
+    Memory.objects.filter(pk__in=pinned).update(pinned=True)
+    boss.post(page_of(run, "archive_held"), follow=True)
+    assert tile(boss, "Postponed by a night").figure.number == 0
+    assert Memory.objects.filter(status="active", content__startswith="Said").count() == 1
+    last = SleepRun.objects.latest("number")
+    assert (last.archived_count, last.held_count, last.allowance) == (39, 0, None)
+    assert "has continued with them" in boss.post(page_of(run, "leave"), follow=True).content.decode()
+
+
+def metric(name: str) -> float:
+    families = DatabaseCollector.registry().collect()
+    return sum(sample.value for family in families if family.name == name for sample in family.samples)
+
+
+def test_a_preview_names_what_it_would_hold_back(boss: Client, hub: Hub) -> None:
+    for number in range(60):
+        hub.remember(f"Said in passing {number}", strength=0.02)
+    preview = preview_sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, timezone.now()))
+    shown = boss.get(page_of(preview)).content.decode()
+    assert "Is due to be archived, and postponed" in shown and "Archive them all now" not in shown
+    assert tile(boss, "Postponed by a night").figure.number == 0, "a preview changes nothing"
 
 
 def test_the_end_of_the_review_names_what_waits_elsewhere(boss: Client, hub: Hub) -> None:
