@@ -41,11 +41,11 @@ class Waiting:
 
 
 WAITING: Final[list[Waiting]] = []
-"""All kinds, those of the review page first."""
+"""All kinds; the dashboard lists those of the review page first."""
 
 
 def waiting_panel(now: datetime) -> list[Tile]:
-    return [kind.tile(now) for kind in WAITING]
+    return [kind.tile(now) for kind in sorted(WAITING, key=lambda kind: not kind.page)]
 
 
 def waiting_elsewhere(request: HttpRequest, page: str, now: datetime) -> list[Tile]:
