@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from strength.domain.memories import (
     DuplicateMemory,
     ScopeLevel,
     Status,
+    TombstoneReason,
     WrongState,
     changed_values,
     content_digest,
@@ -53,6 +54,12 @@ TOMBSTONES: Final = "decisions"
 RESEMBLES: Final = "resembles"
 UNCOMPARED: Final = "uncompared"
 DOUBT: Final = "doubt"
+
+
+def resembled_values(decision: TombstoneReason, day: date, memory_id: UUID) -> list[str]:
+    """Return what `RESEMBLES` holds: the decision against the text that a memory resembles, and that text's memory."""
+    return [decision, day.isoformat(), str(memory_id)]
+
 
 LISTED: Final = frozenset({Status.ACTIVE, Status.PENDING})
 """States in which a memory is offered, or waits to be."""

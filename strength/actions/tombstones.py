@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
@@ -192,9 +192,32 @@ def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> 
 
 
 def count_blocked_write(tombstone: Tombstone, *, now: datetime) -> None:
-    Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
-        held_back=F("held_back") + 1, last_held_back_at=now
-    )
+    """Count a write that a decision held back: it was dropped, replaced, or left to a person."""
+    _count(Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id), now)
+
+
+def count_blocked_statement(*, actor_id: UUID, text: str, now: datetime) -> None:
+    """Count a statement that, as judged by a model, has the content of a text that a person decided against."""
+    _count(Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest), now)
+
+
+def _count(rows: QuerySet[Tombstone], now: datetime) -> None:
+    rows.update(held_back=F("held_back") + 1, last_held_back_at=now)
+
+
+def with_words(rows: QuerySet[Tombstone], words: str) -> QuerySet[Tombstone]:
+    """Filter to tombstones of texts that have all of these words, in any inflection; none for words without a term."""
+    terms = sorted(fingerprint(words).terms)
+    return rows.filter(terms__contains=terms) if terms else rows.none()
+
+
+def decision_about(*, actor_id: UUID, memory_id: UUID, decision: TombstoneReason) -> Tombstone | None:
+    """Return the latest decision of this kind against the text of a memory, or against a former one."""
+    text = Memory.objects.of([actor_id]).filter(pk=memory_id).values_list("content", flat=True).first()
+    if text is None:
+        return None
+    of_memory = Q(memory_id=memory_id) | Q(digest=fingerprint(text).digest)
+    return Tombstone.objects.filter(of_memory, actor_id=actor_id, decision=decision).first()
 
 
 MIN_SHARED_WEIGHT: Final = 0.6
