@@ -388,6 +388,8 @@ PREVIEW_DAYS: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: 
 
 
 class SleepForm(OwnerForm):
+    creates_users = False
+
     all_users = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget(),

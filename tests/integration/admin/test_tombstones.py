@@ -90,7 +90,7 @@ def test_who_writes_a_rejected_text_again_is_asked_first(boss: Client, hub: Hub)
 
 def test_another_users_decision_asks_nobody_else(boss: Client, hub: Hub) -> None:
     rejected(boss, hub.memory)
-    assert added(boss, "Likes matcha ice cream", user_id="mika").status_code == 302
+    assert added(boss, "Likes matcha ice cream", user_id="mika", new_user="mika").status_code == 302
 
 
 def test_an_edit_says_which_proposals_it_drops(boss: Client, hub: Hub) -> None:
