@@ -11,7 +11,7 @@ class StrengthConfig(AppConfig):
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.actions.instruction_trials import TRIALS
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import dashboard
+        from memoryhub.admin import dashboard, waiting
         from memoryhub.admin.imports import CONVERSATIONS
         from memoryhub.doctor import DIAGNOSES
         from memoryhub.importexport.foreign.imports import COST_ESTIMATES, READERS, UNDOERS, WRITERS
@@ -41,4 +41,5 @@ class StrengthConfig(AppConfig):
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])
         dashboard.PANELS.append(panels.memory_panel)
+        waiting.WAITING.extend(panels.WAITING_KINDS)
         ENTRY_KINDS.extend([panels.CREATED_ENTRIES, panels.USED_ENTRIES])

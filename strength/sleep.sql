@@ -40,9 +40,9 @@ WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT m
 SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
--- By actor: fading memories, those of them that this sleep decays, and pinned ones. A memory that began to fade after the
--- time of a delayed sleep has a mark behind the clock.
-SELECT state.actor_id, fading.n, fading.decayed, pinned.n FROM strength_sleepstate AS state, LATERAL (
+-- By actor: fading memories, those of them that this sleep decays, pinned ones, and those archived by sleeps within a day.
+-- A memory that began to fade after the time of a delayed sleep has a mark behind the clock.
+SELECT state.actor_id, fading.n, fading.decayed, pinned.n, lately.n FROM strength_sleepstate AS state, LATERAL (
     SELECT count(*) AS n, count(*) FILTER (
         WHERE mark >= state.clock[consolidation_level + 1]
             AND state.clock[consolidation_level + 1] < state.clock_before[consolidation_level + 1]
@@ -50,26 +50,24 @@ SELECT state.actor_id, fading.n, fading.decayed, pinned.n FROM strength_sleepsta
     FROM strength_memorynumbers WHERE actor_id = state.actor_id AND due < 'Infinity'
 ) AS fading, LATERAL (
     SELECT count(*) AS n FROM strength_memory WHERE actor_id = state.actor_id AND pinned
-) AS pinned
+) AS pinned, LATERAL (
+    SELECT coalesce(sum(archived_count), 0) AS n FROM strength_sleeprun
+    WHERE actor_id = state.actor_id AND now > %(now)s::timestamptz - %(within)s AND now <= %(now)s AND NOT dry_run AND undone_at IS NULL
+) AS lately
 WHERE state.actor_id = ANY(%(actor_ids)s)
 
--- name: find_due
--- Expired memories without a replacement, and weak ones that the user's profile does not show. The weak are found by the
--- index of due marks, level by level, relative to the actor's clock; profiles are read only for actors with weak memories.
-WITH ended AS MATERIALIZED (
-    SELECT id AS memory_id FROM strength_memory
-    WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
-        AND valid_to <= %(now)s
-    ORDER BY actor_id, id LIMIT %(limit)s
-), whose AS MATERIALIZED (
-    SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
-    FROM unnest(%(actor_ids)s::uuid[], %(due_marks)s::float8[], %(archive_thresholds)s::float8[], %(profile_sizes)s::int[])
-        AS policy (actor_id, due, threshold, most_shown)
+-- fragment: weak
+-- Weak memories that the user's profile does not show. The weak are found by the index of due marks, level by level,
+-- relative to the actor's clock; profiles are read only for actors with weak memories.
+whose AS MATERIALIZED (
+    SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, policy.allowance, state.clock
+    FROM unnest(%(actor_ids)s::uuid[], %(due_marks)s::float8[], %(archive_thresholds)s::float8[], %(profile_sizes)s::int[],
+        %(allowances)s::int[]) AS policy (actor_id, due, threshold, most_shown, allowance)
     JOIN strength_sleepstate AS state USING (actor_id)
 ), weak AS MATERIALIZED (
-    SELECT state.actor_id, state.most_shown, level, found.memory_id, found.due
+    SELECT state.actor_id, state.most_shown, state.allowance, level, found.memory_id, found.due, found.strength
     FROM whose AS state, generate_series(0, 5) AS level, LATERAL (
-        SELECT numbers.memory_id, numbers.due FROM strength_memorynumbers AS numbers
+        SELECT numbers.memory_id, numbers.due, {strength_now} AS strength FROM strength_memorynumbers AS numbers
         WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
             AND numbers.due <= state.due - state.clock[level + 1] AND numbers.due < 'Infinity'
             AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
@@ -78,18 +76,37 @@ WITH ended AS MATERIALIZED (
 ), shown AS MATERIALIZED (
     SELECT profile.id FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS owner,
         LATERAL ({profile}) AS profile
+), due AS MATERIALIZED (
+    SELECT actor_id, memory_id, strength, allowance,
+        row_number() OVER (PARTITION BY actor_id ORDER BY strength, memory_id) AS place,
+        count(*) OVER (PARTITION BY actor_id) AS n
+    FROM weak WHERE memory_id NOT IN (SELECT id FROM shown)
 )
-(SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT id FROM shown) LIMIT %(limit)s)
+
+-- name: find_due
+-- Expired memories without a replacement, and the weakest that each actor's allowance permits.
+WITH {weak}, ended AS MATERIALIZED (
+    SELECT id AS memory_id FROM strength_memory
+    WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
+        AND valid_to <= %(now)s
+    ORDER BY actor_id, id LIMIT %(limit)s
+)
+(SELECT memory_id FROM due WHERE place <= allowance ORDER BY place LIMIT %(limit)s)
 UNION ALL TABLE ended
+
+-- name: find_held
+-- By actor: the weakest memories that are still due, with their strengths and how many are due.
+WITH {weak}
+SELECT actor_id, memory_id, strength, n FROM due WHERE place <= %(most_listed)s ORDER BY actor_id, place
 
 -- name: find_excess
 -- Weakest first, then youngest. Pinned memories count towards the limit but are never archived.
-SELECT memory_id
+SELECT memory_id, over.actor_id, strength
 FROM unnest(%(actor_ids)s::uuid[], %(excesses)s::int[]) AS over (actor_id, excess)
 JOIN strength_sleepstate AS state USING (actor_id), LATERAL (
-    SELECT memory_id FROM strength_memorynumbers AS numbers
+    SELECT memory_id, {strength_now} AS strength FROM strength_memorynumbers AS numbers
     WHERE numbers.actor_id = over.actor_id AND numbers.due < 'Infinity'
-    ORDER BY {strength_now}, memory_id DESC LIMIT excess
+    ORDER BY strength, memory_id DESC LIMIT excess
 ) AS numbers
 LIMIT %(limit)s
 

@@ -12,7 +12,7 @@ class SummariesConfig(AppConfig):
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.actions.instruction_trials import TRIALS
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import dashboard
+        from memoryhub.admin import dashboard, waiting
         from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedDocument
         from memoryhub.importexport.native.exporter import TREE_EXPORTS
@@ -40,4 +40,5 @@ class SummariesConfig(AppConfig):
         EXCLUDED_TABLES["summaries.SummaryDraft"] = "A job's intermediate state; without it a summary is written anew."
         PAGES.extend(panels.PAGES)
         dashboard.PANELS.append(panels.tiles)
+        waiting.WAITING.extend(panels.WAITING_KINDS)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

@@ -281,7 +281,8 @@ class DocumentVersion(NumberedVersion):
 class DocumentEntry(ActorRow):
     """Provenance and trust of an appended line, which is identified by its digest.
 
-    `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's.
+    `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's. An entry
+    stays without its line, as a restored text may have it again.
     """
 
     document = KeyWithinActor(Document, on_delete=models.CASCADE, related_name="entries", db_index=False)
@@ -289,13 +290,20 @@ class DocumentEntry(ActorRow):
     pinned = models.BooleanField(default=False)
     source = models.JSONField(default=dict)
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
+    in_text = models.BooleanField(default=True, db_default=True, help_text="The document's text has the line.")
     created_at = models.DateTimeField()
 
     class Meta:
         verbose_name_plural = "document entries"
         ordering = ["-created_at", "-id"]
         constraints = [models.UniqueConstraint(name="document_entry_once", fields=["actor", "document", "text_digest"])]
-        indexes = [models.Index(fields=["document", "-created_at"], name="entry_of_document")]
+        indexes = [
+            models.Index(fields=["document", "-created_at"], name="entry_of_document"),
+            # For the dashboard: few entries wait.
+            models.Index(
+                fields=["created_at", "id"], name="entry_waiting", condition=Q(trust=Trust.UNTRUSTED, in_text=True)
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"entry {self.id}"

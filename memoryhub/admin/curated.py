@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelect2Widget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, render_page
 from memoryhub.admin.columns import choice_displays, column
@@ -33,9 +33,9 @@ from memoryhub.admin.object_actions import (
     submitted_number,
     submitted_text,
 )
+from memoryhub.admin.user_choice import UserField, check_user
 from memoryhub.auth.access import UnknownRow
 from memoryhub.tenancy.models import Agent
-from memoryhub.tenancy.policy import MAX_USER_ID
 
 
 class VersionedForm(ActionForm):
@@ -50,14 +50,21 @@ class VersionedForm(ActionForm):
 
 
 class OwnerForm(forms.Form):
-    """Agent and user that a new row belongs to."""
+    """Agent and user that a new row belongs to; a new user is created once that is confirmed, where it `creates`."""
+
+    creates_users = True
 
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
     )
-    user_id = forms.CharField(
-        required=False, max_length=MAX_USER_ID, widget=UnfoldAdminTextInputWidget(), label=_("User")
-    )
+    user_id = UserField()
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        agent = values.get("agent")
+        if agent is not None and not agent.fixed_user_id:
+            check_user(self, agent.pk, creates=self.creates_users)
+        return values
 
 
 class CuratedAdmin(OwnedMixin, ActionAdmin):

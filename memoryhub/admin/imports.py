@@ -14,10 +14,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.admin.user_choice import UserField, check_user
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
@@ -39,7 +40,7 @@ from memoryhub.importexport.foreign.uploads import (
     state_of,
     with_jobs,
 )
-from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN
 from memoryhub.unfold import Page
 
 PERMISSIONS: Final = ("memoryhub.add_import",)
@@ -95,12 +96,14 @@ class UploadForm(forms.Form):
     """Target agent and user, format and file of an import."""
 
     agent_id = forms.RegexField(AGENT_ID_PATTERN, label=_("agent"), max_length=255, widget=UnfoldAdminTextInputWidget)
-    user_id = forms.CharField(
-        label=_("user"),
-        max_length=MAX_USER_ID,
+    user_id = UserField(
+        label=_("user"), help_text=_("Empty: the agent itself, or the users that the file names (mem0, Open WebUI).")
+    )
+    new_user = forms.BooleanField(
+        label=_("New user"),
         required=False,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Empty: the agent itself, or the users that the file names (mem0, Open WebUI)."),
+        widget=UnfoldBooleanWidget,
+        help_text=_("Create the user if the agent does not have it yet."),
     )
     format = forms.ChoiceField(label=_("format"), choices=FORMAT_NAMES, required=False, widget=UnfoldAdminSelectWidget)
     columns = forms.CharField(
@@ -128,6 +131,8 @@ class UploadForm(forms.Form):
         values = super().clean() or self.cleaned_data
         if not values.get("file") and not values.get("file_name"):
             self.add_error("file", gettext("Choose a file."))
+        if values.get("agent_id"):
+            check_user(self, values["agent_id"])
         return values
 
 

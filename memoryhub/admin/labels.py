@@ -82,6 +82,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "import": pgettext_lazy("done", "imported"),
     "issue": pgettext_lazy("done", "issued"),
     "keep": pgettext_lazy("done", "stored"),
+    "leave": pgettext_lazy("done", "left to the next sleep run"),
     "lift": pgettext_lazy("done", "lifted"),
     "lock": pgettext_lazy("done", "locked"),
     "lose_source": pgettext_lazy("done", "lost a source"),

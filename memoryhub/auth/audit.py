@@ -52,10 +52,11 @@ def record_each(
     now: datetime,
 ) -> None:
     """Write an entry for each id, or one without an id for a change that has no single row."""
+    reason = screen(str(reason)).text
     entries = [
         _entry(
             by, verb, object_kind, object_id, now, agent_id=actor.agent_id if actor else agent_id,
-            user_id=actor.user_id if actor else "", reason=screen(str(reason)).text, details=dict(details or {}),
+            user_id=actor.user_id if actor else "", reason=reason, details=dict(details or {}),
         )
         for object_id in object_ids
     ]  # fmt: skip

@@ -26,8 +26,8 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import ENDED_BADLY, Postponed, State
 from memoryhub.tenancy.models import Actor
-from strength.actions.curation import TRANSITIONS, curate_many, delete_many
-from strength.actions.merges import undo_revisions
+from strength.actions.curation import TRANSITIONS
+from strength.actions.curation_sets import curate_many, delete_many, undo_many
 from strength.domain.memories import WrongState
 from strength.models import Memory, MemoryQuerySet, MemoryRevision
 
@@ -35,7 +35,7 @@ JOB_KIND: Final = "curate_memories"
 UNDO: Final = "undo"
 DELETE: Final = "delete"
 OBJECT_KIND: Final = "batch"
-SLICE_SIZE: Final = 100
+SLICE_SIZE: Final = 1_000
 MAX_BULK_SIZE: Final = 100_000
 SECONDS_PER_SLICE: Final = 60.0
 
@@ -140,7 +140,7 @@ def run_batch(job: JobContext) -> None:
         end = min(start + SLICE_SIZE, total)
         with job.step(cursor=end, done=end, total=total):
             if verb == UNDO:
-                undo_revisions(revisions=revisions[start:end], batch=batch, by=by, reason=reason, now=clock())
+                undo_many(revisions=revisions[start:end], batch=batch, by=by, reason=reason, now=clock())
             else:
                 _curate(job, memory_ids[start:end], batch=batch, by=by, reason=reason)
         if end < total and job.seconds_left < SECONDS_PER_SLICE:
@@ -149,7 +149,7 @@ def run_batch(job: JobContext) -> None:
 
 def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Principal, reason: str) -> None:
     rows = Memory.objects.filter(pk__in=memory_ids, updated_at__lte=parse_datetime(job.payload["seen_at"]))
-    memories = list(rows.select_related("actor__agent", "actor__sleep_state", "numbers"))
+    memories = list(rows.prefetch_related("actor__agent"))  # shares the actors of a slice
     if job.payload["verb"] == DELETE:
         delete_many(memories=memories, by=by, reason=reason, now=clock())
         return

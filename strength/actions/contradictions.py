@@ -37,9 +37,9 @@ from memoryhub.tenancy.policy import Trust, TrustPolicy
 from memoryhub.zones import local_day
 from strength.actions.drafts import NewMemory
 from strength.actions.memories import confirm_pending, repeat_memory, supersede_memory, write_memory
-from strength.actions.revisions import RESEMBLES, UNCOMPARED
+from strength.actions.revisions import RESEMBLES, UNCOMPARED, resembled_values
 from strength.actions.search import nearest_memories
-from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
+from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones, count_blocked_statement
 from strength.domain.contradictions import (
     JUDGING_SCHEMA,
     REJECTING_STATES,
@@ -343,6 +343,9 @@ def _write(
     actor: Actor, extracted: ExtractedMemory, resolution: Resolution, channel: str, by: Principal, now: datetime
 ) -> Outcome:
     """Write, repeat or supersede; of contradicted memories those that a person pinned or edited stay until review."""
+    doubted = resolution.about[:1] if resolution.action is Action.BLOCK else filter(None, [resolution.resembles])
+    for known in doubted:
+        count_blocked_statement(actor_id=actor.id, text=known.text, now=now)
     if resolution.action is Action.BLOCK:
         return "blocked"
     keys = [known.memory_id for known in resolution.about]
@@ -361,6 +364,7 @@ def _write(
     contradicted = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
         if not contradicted:  # deleted during the call, which is a decision against this text too
+            count_blocked_statement(actor_id=actor.id, text=resolution.about[0].text, now=now)
             return "blocked"
         repeat_memory(memory=contradicted[0], new=new, by=by, now=now)
         return "known"
@@ -434,8 +438,7 @@ def _apply_comparison(
     revision.beside.pop(RESEMBLES, None)  # set by likeness, before a model compared the memory
     similar_decision = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
     if similar_decision is not None:
-        decision, day = _resembled_decision(similar_decision, actor, now)
-        revision.beside[RESEMBLES] = [decision, day.isoformat()]
+        revision.beside[RESEMBLES] = resembled_values(*_resembled_decision(similar_decision, actor, now))
     revision.save(update_fields=["beside"])
     floor = effective_policy(TrustPolicy, actor.agent, actor).confidence_floor
     is_confident = memory.confidence is None or memory.confidence >= floor
@@ -443,6 +446,6 @@ def _apply_comparison(
         confirm_pending(memory, by=by, reason=COMPARISON_REASON, now=now)
 
 
-def _resembled_decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date]:
+def _resembled_decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date, UUID]:
     day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
-    return REJECTING_STATES[decided.state], day
+    return REJECTING_STATES[decided.state], day, decided.memory_id

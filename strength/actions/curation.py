@@ -40,7 +40,13 @@ from strength.actions.revisions import (
     unversioned_state,
 )
 from strength.actions.search import index_memory
-from strength.actions.tombstones import BlockedByTombstone, find_tombstone, leave_tombstone, lift_tombstones
+from strength.actions.tombstones import (
+    BlockedByTombstone,
+    find_tombstone,
+    leave_tombstone,
+    leave_tombstones,
+    lift_tombstones,
+)
 from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
@@ -198,9 +204,8 @@ def delete_memory(*, memory: Memory, expected_version: int | None, by: Principal
 
 def delete_locked(memories: Sequence[Memory], *, actor: Actor, by: Principal, reason: str, now: datetime) -> None:
     """Delete an actor's locked memories, each with its tombstone; see `delete_without_tombstones`."""
-    for memory in memories:
-        if memory.trust == Trust.TRUSTED or by.is_trusted:
-            leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.DELETED, by=by, now=now)
+    kept_out = [memory for memory in memories if memory.trust == Trust.TRUSTED or by.is_trusted]
+    leave_tombstones(memories=kept_out, decision=TombstoneReason.DELETED, by=by, now=now)
     memory_ids = [memory.pk for memory in memories]
     delete_without_tombstones(actor=actor, memory_ids=memory_ids, by=by, reason=reason, now=now)
 
@@ -230,11 +235,11 @@ def _change(
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
-        _check_state(locked, verb, allowed)
+        check_state(locked, verb, allowed)
         has_tombstones = bool(values.keys() & {"content", "status"})
         texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
         before, revision_data = snapshot(locked), unversioned_state(locked, texts)
-        _apply(locked, values, by)
+        apply_values(locked, values, by)
         if snapshot(locked) == before:
             return locked
         is_rewritten = locked.content != before["content"]
@@ -302,8 +307,13 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
     # Include those that it would invalidate, as locks are taken in the order of keys.
     keys = [memory.pk, *(memory.supersedes or [])]
     locked = Memory.objects.of([memory.actor_id]).locked(keys).get(memory.pk)
+    return check_locked(locked, memory.pk, expected_version, by)
+
+
+def check_locked(locked: Memory | None, key: UUID, expected_version: int | None, by: Principal) -> Memory:
+    """Return a locked row that the caller may change. Raises UnknownRow, Forbidden, VersionMismatch."""
     if locked is None:
-        raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
+        raise UnknownRow(format_lazy(_("No memory {id}."), id=key))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     if expected_version is not None and locked.version != expected_version:
@@ -311,7 +321,7 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
     return locked
 
 
-def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
+def check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
     if Status(memory.status) not in allowed:
         irregular = {"pin": "pinned", "unpin": "unpinned"}
         participle = irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
@@ -319,7 +329,7 @@ def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
         raise WrongState(format_lazy(text, status=_(memory.status), done=_(participle)))
 
 
-def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
+def apply_values(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     actor, former_status, former_text = memory.actor, memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)
@@ -368,40 +378,6 @@ def require_version(verb: str, version: int | None) -> None:
     """Raise WrongState for an approval without a version; approvals are bound to the text that was read (SPEC M10)."""
     if verb == "approve" and version is None:
         raise WrongState(_("The request has no version of the text, so nothing was decided. Reload the page."))
-
-
-@transaction.atomic
-def curate_many(
-    *,
-    memories: Sequence[Memory],
-    versions: Mapping[str, int],
-    verb: str,
-    by: Principal,
-    reason: str,
-    now: datetime,
-    batch: UUID | None = None,
-) -> BatchResult:
-    """Apply a transition to each memory that allows it, as one batch; `versions` are those that the person saw."""
-    result = BatchResult() if batch is None else BatchResult(batch)
-    for memory in _in_lock_order(memories):
-        with result.collect(memory):
-            check_transition(memory, verb)
-            version = versions.get(str(memory.pk))
-            require_version(verb, version)
-            apply_transition(
-                memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=version, batch=result.batch
-            )
-    return result
-
-
-@transaction.atomic
-def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> BatchResult:
-    """Delete memories, each with its audit entry and its tombstone; this cannot be undone."""
-    result = BatchResult()
-    for memory in _in_lock_order(memories):
-        with result.collect(memory):
-            delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
-    return result
 
 
 def _in_lock_order(memories: Iterable[Memory]) -> list[Memory]:

@@ -21,7 +21,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.duplicates import DuplicateQuery
-from strength.actions.revisions import DOUBT, MARK, RESEMBLES, STRENGTH, UNCOMPARED, store_creations
+from strength.actions.revisions import DOUBT, MARK, RESEMBLES, STRENGTH, UNCOMPARED, resembled_values, store_creations
 from strength.actions.search import index_new_memories
 from strength.domain.memories import (
     Kind,
@@ -66,7 +66,7 @@ class NewMemory:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     needs_approval: bool = False
-    resembles: tuple[TombstoneReason, date] | None = None
+    resembles: tuple[TombstoneReason, date, UUID] | None = None
     """Decision against a similar text, and its day; the memory waits for approval."""
     is_uncompared: bool = False
     """Not yet compared by a model with rejected texts; it waits for that or for approval."""
@@ -111,7 +111,7 @@ class Draft:
         """Return the first revision's data beyond the values."""
         extras: dict[str, Any] = {}
         if self.new.resembles is not None:
-            extras[RESEMBLES] = [self.new.resembles[0], self.new.resembles[1].isoformat()]
+            extras[RESEMBLES] = resembled_values(*self.new.resembles)
         if self.new.is_uncompared:
             extras[UNCOMPARED] = {"alone": not (self.new.needs_approval or self.new.doubt)}
         if self.new.doubt:

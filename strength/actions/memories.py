@@ -142,10 +142,10 @@ def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetim
         tombstone = find_deletion(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
     if tombstone is None:
         return None, ""
+    count_blocked_write(tombstone, now=now)
     if new.source not in AUTOMATIC_SOURCES and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
         return None, f"A person {tombstone.decision} a memory that says this."
-    count_blocked_write(tombstone, now=now)
     replacement = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[tombstone.memory_id]).first()
     if replacement is None:
         raise BlockedByTombstone(TombstoneReason(tombstone.decision))

@@ -1,6 +1,6 @@
 """Merge two memories with the same content and their provenances; propose, dismiss, undo merges (SPEC S5, S6)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,8 +15,9 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.tenancy.policies import effective_policy
+from strength.actions.curation_sets import undo_many
 from strength.actions.duplicates import SAME_SCOPE, Pair, text_likeness
-from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change, undo_revision
+from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change
 from strength.actions.tombstones import find_tombstone
 from strength.actions.usage import write_numbers
 from strength.domain.memories import Status, WrongState, merged_tags
@@ -446,21 +447,9 @@ def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResu
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id")
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():
-        result = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
+        result = undo_many(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
         # Undo in reverse: separate a memory before the one that it was merged into.
         for proposal in decided.select_related("actor").order_by("-id"):
             with result.collect(proposal):
                 reopen_merge(proposal=proposal, by=by, reason=reason, now=now)
-    return result
-
-
-@transaction.atomic
-def undo_revisions(
-    *, revisions: Iterable[MemoryRevision], batch: UUID, by: Principal, reason: str, now: datetime
-) -> BatchResult:
-    """Undo a batch's revisions; those of memories that were changed since are skipped."""
-    result = BatchResult(batch)
-    for revision in revisions:
-        with result.collect(revision):
-            undo_revision(revision=revision, by=by, reason=reason, now=now)
     return result

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from strength.domain.memories import (
     DuplicateMemory,
     ScopeLevel,
     Status,
+    TombstoneReason,
     WrongState,
     changed_values,
     content_digest,
@@ -54,12 +55,21 @@ RESEMBLES: Final = "resembles"
 UNCOMPARED: Final = "uncompared"
 DOUBT: Final = "doubt"
 
+
+def resembled_values(decision: TombstoneReason, day: date, memory_id: UUID) -> list[str]:
+    """Return what `RESEMBLES` holds: the decision against the text that a memory resembles, and that text's memory."""
+    return [decision, day.isoformat(), str(memory_id)]
+
+
 LISTED: Final = frozenset({Status.ACTIVE, Status.PENDING})
 """States in which a memory is offered, or waits to be."""
 
 
 class ChangedSince(WrongState):
     """The memory has later revisions; each of them can be restored by itself."""
+
+    def __init__(self) -> None:
+        super().__init__(_("It was changed since; restore the revision that you want instead."))
 
 
 @dataclass
@@ -77,6 +87,12 @@ class BatchResult:
             self._skipped.setdefault(str(error), (error, []))[1].append(row)
         else:
             self.changed.append(row)
+
+    def add(self, other: "BatchResult") -> None:
+        """Add the rows of another part of the batch."""
+        self.changed += other.changed
+        for key, (error, rows) in other._skipped.items():
+            self._skipped.setdefault(key, (error, []))[1].extend(rows)
 
     @property
     def skipped(self) -> list[tuple[DomainError, list[Any]]]:
@@ -226,7 +242,7 @@ def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: 
         rows = Memory.objects.of([revision.actor_id])
         memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)
         if memory is None or memory.version != revision.number:
-            raise ChangedSince(_("It was changed since; restore the revision that you want instead."))
+            raise ChangedSince
         _revert(memory, revision, by=by, reason=reason, now=now)
         superseded_rows = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
         for old in superseded_rows.order_by("id"):

@@ -35,7 +35,7 @@ from strength.actions.search import MAX_PER_LEVEL, max_standing_memories
 from strength.actions.usage import write_numbers
 from strength.domain.memories import STANDING_KINDS
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import ChangeReason, RunState, Trigger
+from strength.domain.sleep import ChangeKind, ChangeReason, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, update_fading
 from strength.models.sleep import begin_clock, recompute_marks
@@ -46,6 +46,13 @@ ARCHIVE_BATCH_SIZE: Final = 10_000
 
 MAX_ACTORS_PER_STEP: Final = 100
 """Uses of these actors' memories wait until the step ends."""
+
+MAX_HELD_LISTED: Final = 1_000
+"""Memories that a run lists of those that it left to a person, the weakest first; its count includes all."""
+
+MAX_INTEGER: Final = 2**31 - 1
+SAME_NIGHT: Final = timedelta(hours=20)
+"""Time within which sleeps share one night's allowance; less than a day, as a night may be early."""
 
 COMPARISON_BATCH_SIZE: Final = 50
 MAX_COMMIT_DELAY: Final = timedelta(minutes=10)
@@ -68,7 +75,8 @@ Step = Callable[[], AbstractContextManager[None]]
 class SleepRequest:
     """Trigger, principal and time of a sleep; `group` is shared by the runs of one API call.
 
-    `at` is a later time to preview, on the assumption that nothing is used or written until then.
+    `at` is a later time to preview, on the assumption that nothing is used or written until then. `is_limited`: a sleep
+    archives a share of the active memories at most, by the policy.
     """
 
     trigger: Trigger
@@ -76,6 +84,7 @@ class SleepRequest:
     now: datetime
     group: UUID | None = None
     at: datetime | None = None
+    is_limited: bool = True
 
 
 @dataclass(eq=False)
@@ -93,6 +102,10 @@ class Night:
     def excess(self) -> int:
         """Return how many fading memories exceed the policy's limit on active ones, in which pinned ones count."""
         return min(self.fading, max(0, self.fading + self.pinned - self.policy.max_active_memories))
+
+    @property
+    def allowance(self) -> int:
+        return MAX_INTEGER if self.run.allowance is None else self.run.allowance
 
 
 def sleep(
@@ -184,7 +197,7 @@ def advance(
     if new:
         _move_clocks(new, request.now)
     if nights := [*continued, *new]:
-        _archive_step(nights)
+        _archive_step(nights, is_limited=request.is_limited)
     return {**runs, **{night.actor.id: night.run for night in nights}}
 
 
@@ -269,23 +282,25 @@ def update_fading_by_validity(actor_ids: Sequence[UUID], now: datetime) -> None:
         update_fading({actor_id for actor_id, _id in rows}, [memory_id for _actor_id, memory_id in rows], now=now)
 
 
-def _archive_step(nights: Sequence[Night]) -> None:
+def _archive_step(nights: Sequence[Night], *, is_limited: bool) -> None:
     """Archive a batch of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
     now, by_actor = nights[0].run.now, {night.actor.id: night for night in nights}
     continued = [night.run for night in nights if not night.run._state.adding]
-    values = {"actor_ids": [*by_actor], "now": now}
-    for actor_id, fading, decayed, pinned in run_query(SLEEP_QUERIES["count_fading"], values):
+    values = {"actor_ids": [*by_actor], "now": now, "within": SAME_NIGHT}
+    for actor_id, fading, decayed, pinned, lately in run_query(SLEEP_QUERIES["count_fading"], values):
         night = by_actor[actor_id]
         night.fading, night.pinned = fading, pinned
         if night.run._state.adding:
             night.run.decayed_count = decayed
-    due = run_query(SLEEP_QUERIES["find_due"], due_values([(night.actor, night.policy) for night in nights], now))
+            if is_limited:
+                night.run.allowance = night.policy.most_archived(active=fading + pinned, lately=lately)
+    due = run_query(SLEEP_QUERIES["find_due"], _due_values(nights))
     remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due, ChangeReason.WEAK)
-    if remaining > 0 and (over := [night for night in nights if night.excess]):
-        excesses = {"actor_ids": [night.actor.id for night in over], "excesses": [night.excess for night in over]}
-        found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "limit": remaining})
-        remaining -= _archive(by_actor, found, ChangeReason.OVER_LIMIT)
+    if remaining > 0 and any(night.excess for night in nights):
+        found = _find_excess({night: min(night.excess, night.allowance) for night in nights}, remaining)
+        remaining -= _archive(by_actor, [row[:1] for row in found], ChangeReason.OVER_LIMIT)
     if remaining > 0:
+        _hold([night for night in nights if night.run.allowance == 0])
         _compare_or_end(nights)
     copy_models([night.run for night in nights if night.run._state.adding])
     for run in continued:
@@ -309,10 +324,43 @@ def _archive(nights: Mapping[UUID, Night], rows: Sequence[tuple[UUID]], reason: 
     }
     counts = run_query(SLEEP_QUERIES["archive"], values)
     for actor_id, count, faded in counts:
-        nights[actor_id].run.archived_count += count
-        nights[actor_id].fading -= faded
+        night = nights[actor_id]
+        night.run.archived_count += count
+        night.fading -= faded
+        if night.run.allowance is not None:
+            night.run.allowance = max(0, night.run.allowance - faded)
     forget_searches(actor_id for actor_id, _count, _faded in counts)
     return sum(count for _actor_id, count, _faded in counts)
+
+
+def _hold(nights: Sequence[Night]) -> None:
+    """Note in the runs what else is due to be archived: a person decides about it, or the next sleep does."""
+    if not nights:
+        return
+    values = {**_due_values(nights), "limit": MAX_INTEGER // 2, "most_listed": MAX_HELD_LISTED}
+    due: dict[UUID, list[tuple[UUID, float, int]]] = {}
+    for actor_id, *row in run_query(SLEEP_QUERIES["find_held"], values):
+        due.setdefault(actor_id, []).append(tuple(row))
+    over = _find_excess({night: min(night.excess, MAX_HELD_LISTED) for night in nights}, MAX_INTEGER)
+    for night in nights:
+        weak = due.get(night.actor.id, [])
+        listed = {memory_id: (strength, ChangeReason.WEAK) for memory_id, strength, _n in weak}
+        for memory_id, actor_id, strength in over:
+            if actor_id == night.actor.id:
+                listed.setdefault(memory_id, (strength, ChangeReason.OVER_LIMIT))
+        night.run.held_count = max(weak[0][2] if weak else 0, night.excess, len(listed))
+        night.run.changes = [
+            {"memory_id": str(key), "change": ChangeKind.HOLD.value, "why": reason.value, "after": strength}
+            for key, (strength, reason) in listed.items()
+        ][:MAX_HELD_LISTED]
+
+
+def _find_excess(excesses: Mapping[Night, int], limit: int) -> list[tuple[UUID, UUID, float]]:
+    over = {night: number for night, number in excesses.items() if number}
+    if not over:
+        return []
+    values = {"actor_ids": [night.actor.id for night in over], "excesses": [*over.values()], "limit": limit}
+    return run_query(SLEEP_QUERIES["find_excess"], values)
 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
@@ -325,9 +373,15 @@ def _compare_or_end(nights: Sequence[Night]) -> None:
     _end([night.run for night in nights if night.actor.id not in changed])
 
 
+def _due_values(nights: Sequence[Night]) -> dict[str, Any]:
+    values = due_values([(night.actor, night.policy) for night in nights], nights[0].run.now)
+    return {**values, "allowances": [night.allowance for night in nights]}
+
+
 def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
     return {
         "actor_ids": [actor.pk for actor, _policy in actors],
+        "allowances": [MAX_INTEGER for _actor in actors],
         "due_marks": [due_of(policy) for _actor, policy in actors],
         "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
         "profile_sizes": [max_standing_memories(actor) for actor, _policy in actors],

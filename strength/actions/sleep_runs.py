@@ -100,7 +100,7 @@ def changes_of(run: SleepRun) -> list[Change]:
     archived, archived_ids = _archived(run), _archived_ids(run)
     rows = run_query(SLEEP_QUERIES["strength_changes"], {**_undo_values(run), "limit": MAX_CHANGES})
     faded = [_number_change(*row) for row in rows if row[0] not in archived_ids]
-    return sorted([*archived, *_merges(run), *faded], key=_sort_key)[:MAX_CHANGES]
+    return sorted([*archived, *run.changes, *_merges(run), *faded], key=_sort_key)[:MAX_CHANGES]
 
 
 def _sort_key(change: Change) -> tuple[int, float, str]:

@@ -5,7 +5,7 @@ still stored: in revisions of its memory, and in messages.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
@@ -35,7 +35,7 @@ from memoryhub.search.query import build_query
 from memoryhub.search.query_text import QueryText
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status, TombstoneReason
-from strength.models import Memory, MemoryRevision, Tombstone
+from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
 
 MAX_COMPARED = 500
@@ -85,21 +85,44 @@ def leave_tombstone(
     now: datetime,
     replacement_id: UUID | None = None,
 ) -> None:
-    if by.kind is PrincipalKind.JOB:
+    _leave([(memory, text)], decision, by, now, replacement_id)
+
+
+def leave_tombstones(*, memories: Sequence[Memory], decision: TombstoneReason, by: Principal, now: datetime) -> None:
+    """Leave tombstones of the texts of one actor's memories."""
+    _leave([(memory, memory.content) for memory in memories], decision, by, now, None)
+
+
+def _leave(
+    texts: Sequence[tuple[Memory, str]],
+    decision: TombstoneReason,
+    by: Principal,
+    now: datetime,
+    replacement_id: UUID | None,
+) -> None:
+    if by.kind is PrincipalKind.JOB or not texts:
         return
-    tombstone = Tombstone(
-        actor_id=memory.actor_id,
-        **_fingerprint_columns(fingerprint(text)),
-        decision=decision,
-        memory_id=replacement_id,
-        kind=memory.kind,
-        message_ids=sorted(memory.sources.values_list("message_id", flat=True)),
-        who_kind=by.kind,
-        who_name=by.name[:150],
-        created_at=now,
-    )
+    sources: dict[UUID, list[UUID]] = defaultdict(list)
+    actor_id = texts[0][0].actor_id
+    rows = MemorySource.objects.filter(actor_id=actor_id, memory__in=[memory.pk for memory, _text in texts])
+    for memory_id, message_id in rows.values_list("memory_id", "message_id"):
+        sources[memory_id].append(message_id)
+    tombstones = [
+        Tombstone(
+            actor_id=actor_id,
+            **_fingerprint_columns(fingerprint(text)),
+            decision=decision,
+            memory_id=replacement_id,
+            kind=memory.kind,
+            message_ids=sorted(sources[memory.pk]),
+            who_kind=by.kind,
+            who_name=by.name[:150],
+            created_at=now,
+        )
+        for memory, text in texts
+    ]
     Tombstone.objects.bulk_create(
-        [tombstone],
+        {tombstone.digest: tombstone for tombstone in tombstones}.values(),
         update_conflicts=True,
         unique_fields=["actor", "digest"],
         update_fields=["decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "created_at"],
@@ -192,9 +215,32 @@ def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> 
 
 
 def count_blocked_write(tombstone: Tombstone, *, now: datetime) -> None:
-    Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
-        held_back=F("held_back") + 1, last_held_back_at=now
-    )
+    """Count a write that a decision held back: it was dropped, replaced, or left to a person."""
+    _count(Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id), now)
+
+
+def count_blocked_statement(*, actor_id: UUID, text: str, now: datetime) -> None:
+    """Count a statement that, as judged by a model, has the content of a text that a person decided against."""
+    _count(Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest), now)
+
+
+def _count(rows: QuerySet[Tombstone], now: datetime) -> None:
+    rows.update(held_back=F("held_back") + 1, last_held_back_at=now)
+
+
+def with_words(rows: QuerySet[Tombstone], words: str) -> QuerySet[Tombstone]:
+    """Filter to tombstones of texts that have all of these words, in any inflection; none for words without a term."""
+    terms = sorted(fingerprint(words).terms)
+    return rows.filter(terms__contains=terms) if terms else rows.none()
+
+
+def decision_about(*, actor_id: UUID, memory_id: UUID, decision: TombstoneReason) -> Tombstone | None:
+    """Return the latest decision of this kind against the text of a memory, or against a former one."""
+    text = Memory.objects.of([actor_id]).filter(pk=memory_id).values_list("content", flat=True).first()
+    if text is None:
+        return None
+    of_memory = Q(memory_id=memory_id) | Q(digest=fingerprint(text).digest)
+    return Tombstone.objects.filter(of_memory, actor_id=actor_id, decision=decision).first()
 
 
 MIN_SHARED_WEIGHT: Final = 0.6

@@ -51,7 +51,8 @@ from strength.actions.bulk_jobs import (
     latest_job,
 )
 from strength.actions.bulk_jobs import UNDO as UNDO_BATCH
-from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
+from strength.actions.curation import TRANSITIONS, plan_many
+from strength.actions.curation_sets import curate_many, delete_many
 from strength.actions.duplicates import kept_and_absorbed, text_likeness
 from strength.actions.importexport import rows_as_csv, rows_as_lines
 from strength.actions.merges import check_mergeable, merge_pair, undo

@@ -82,11 +82,13 @@ CHANGE_LABELS: Final[Labels] = {
     ChangeKind.DECAY: _("fades"),
     ChangeKind.LEVEL: _("changes its level"),
     ChangeKind.ARCHIVE: _("is archived"),
+    ChangeKind.HOLD: _("is due to be archived, and postponed"),
     ChangeKind.MERGE: _("is merged into another"),
     ChangeKind.PROPOSE_MERGE: _("is proposed to be merged"),
 }
 CHANGE_COLOURS: Final = {
     ChangeKind.ARCHIVE: "warning",
+    ChangeKind.HOLD: "warning",
     ChangeKind.MERGE: "primary",
     ChangeKind.PROPOSE_MERGE: "primary",
     ChangeKind.LEVEL: "success",

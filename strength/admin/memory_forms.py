@@ -55,7 +55,7 @@ class MemoryValuesForm(ActionForm):
         return within_calendar(self.cleaned_data["valid_to"])
 
 
-class NewMemoryForm(MemoryValuesForm, OwnerForm):
+class NewMemoryForm(OwnerForm, MemoryValuesForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["user_id"].help_text = _("Empty: a memory of the agent itself.")

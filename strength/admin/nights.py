@@ -29,9 +29,11 @@ from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun
 
 CALENDAR_COUNTS: Final = ("decayed_count", "archived_count", "proposed_count")
+SUMMED_COUNTS: Final = (*CALENDAR_COUNTS, "merged_count", "held_count")
 COUNTS: Final = {
     "decayed_count": (_("faded"), _("Faded")),
     "archived_count": (_("archived"), _("Archived")),
+    "held_count": (_("postponed"), _("Postponed")),
     "consolidated_count": (_("levels"), _("Level changed")),
     "merged_count": (_("merged"), _("Merged by the run")),
     "proposed_count": (_("proposed"), _("Proposed to be merged")),
@@ -63,6 +65,7 @@ class Night:
     imported: int
     decayed_count: int
     archived_count: int
+    held_count: int
     merged_count: int
     proposed_count: int
     at: datetime
@@ -77,6 +80,15 @@ class Night:
     def _parts(self) -> Iterator[tuple[int, str]]:
         count = self.archived_count
         yield count, ngettext("%(count)s memory was archived", "%(count)s memories were archived", count)
+        count = self.held_count
+        yield (
+            count,
+            ngettext(
+                "%(count)s more waits for your decision, as the night archives a part at most",
+                "%(count)s more wait for your decision, as the night archives a part at most",
+                count,
+            ),
+        )
         count = self.merged_count
         yield count, ngettext("%(count)s pair was merged", "%(count)s pairs were merged", count)
         count = self.proposed_count
@@ -98,10 +110,7 @@ def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
     """Return the nights with a sleep run from the first to the last day, in the person's zone; by one statement."""
     rows = _within(rows.filter(dry_run=False), first, last)
     not_undone = ~Q(state=RunState.UNDONE)
-    sums = {
-        name: Sum(name, filter=not_undone, default=0)
-        for name in ("decayed_count", "archived_count", "merged_count", "proposed_count")
-    }
+    sums = {name: Sum(name, filter=not_undone, default=0) for name in SUMMED_COUNTS}
     by_day: QuerySet[Any] = (
         rows.order_by()
         .values(day=TruncDate("now"))

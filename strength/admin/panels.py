@@ -12,21 +12,21 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import ChatTurn
 from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, Tile
+from memoryhub.admin.waiting import Waiting
 from strength.actions.extraction import unread_messages
+from strength.actions.held_memories import held_runs
 from strength.actions.review import MAX_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
 from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
+from strength.domain.sleep import MergeState
 from strength.domain.strength import PointKind
-from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthPoint, UseReport
+from strength.models import Memory, MemoryChange, MemorySource, Merge, SleepRun, StrengthPoint, UseReport
 
 
 def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
-    # Counted up to the queue's limit, as the planner's estimate of open proposals is far off.
-    open_ = open_merges(now)[: MAX_COUNTED + 1].count()
-    pairs = Count(min(open_, MAX_COUNTED), is_estimate=open_ > MAX_COUNTED)
     archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)
     unread = Count(max(unread_messages().values(), default=0))
     states = [
@@ -34,16 +34,6 @@ def memory_panel(now: datetime) -> list[PanelItem]:
         (Status.ARCHIVED, _("Archived"), _("memories that are not used")),
     ]
     return [
-        Tile(
-            _("Pending"),
-            pending_memories(),
-            _("memories wait for a curator"),
-            Memory,
-            f"?status__exact={Status.PENDING}",
-            section=Section.DECIDE,
-            page="review",
-        ),
-        Tile(_("Merge proposals"), pairs, _("wait for a curator"), Merge, section=Section.DECIDE, page="review"),
         Tile(_("Memories"), memories, _("in all states"), Memory, recent=memories.filter(created_at__gte=now - RECENT)),
         *(
             Tile(title, memories.filter(status=state), note, Memory, f"?status__exact={state}")
@@ -63,6 +53,34 @@ def memory_panel(now: datetime) -> list[PanelItem]:
         Curve(_("Used"), StrengthPoint.objects.filter(kind=PointKind.USED), "day", Memory, value=Sum("times")),
     ]
 
+
+WAITING_KINDS: Final = [
+    Waiting(
+        title=_("Pending"),
+        note=_("memories wait for a curator"),
+        model=Memory,
+        rows=lambda now: pending_memories(),
+        states={"status": [Status.PENDING]},
+        page="review",
+    ),
+    Waiting(
+        title=_("Merge proposals"),
+        note=_("wait for a curator"),
+        model=Merge,
+        rows=open_merges,
+        states={"state": [MergeState.PROPOSED]},
+        page="review",
+        max_counted=MAX_COUNTED,
+    ),
+    Waiting(
+        title=_("Postponed by a night"),
+        note=_("users with more memories due than a night archives"),
+        model=SleepRun,
+        rows=lambda now: held_runs(),
+        states={"held_count": ["1"]},
+        query="?held=waiting",
+    ),
+]
 
 EXCERPT_LENGTH: Final = 200
 MEMORY_PAGE: Final = "admin:strength_memory_change"

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_change, submitted_number, submitted_text
+from memoryhub.admin.waiting import count_waiting, waiting_elsewhere
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
@@ -34,7 +35,6 @@ from strength.actions.review import (
     holds_of_others,
     next_item,
     open_merges,
-    pending_memories,
     release_items,
     review_instructions,
     still_pending,
@@ -352,6 +352,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
         "outside_filter": max(0, total_count - pending_count),
         "holder": held_by_others.get(item.key) if item else None,
         "colleagues": sorted(set(held_by_others.values())) if item is None else [],
+        "elsewhere": waiting_elsewhere(request, "review", now) if item is None else [],
         "held": [params.address(other) for other in _one_held_item(held_by_others, queue_filter, now)]
         if item is None else [],
     }  # fmt: skip
@@ -417,11 +418,7 @@ def review_badge(request: HttpRequest) -> str:
     user: Any = request.user
     if not user.has_perms(PERMISSIONS):
         return "0"
-    limit = MAX_BADGE_COUNT + 1
-    memories, merges = (
-        rows.order_by().values_list("pk")[:limit] for rows in (pending_memories(), open_merges(clock()))
-    )
-    count = memories.union(merges, all=True).count()  # one statement: every page shows the badge
+    count = count_waiting("review", clock(), MAX_BADGE_COUNT + 1)
     return f"{MAX_BADGE_COUNT}+" if count > MAX_BADGE_COUNT else str(count)
 
 

@@ -19,15 +19,16 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.review import near_memories
 from strength.actions.revisions import DOUBT, RESEMBLES, UNCOMPARED
-from strength.actions.tombstones import find_tombstone
+from strength.actions.tombstones import decision_about, find_tombstone
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
+from strength.admin.tombstones import decision_sentence
 from strength.domain.memories import Kind, ScopeLevel, Source, TombstoneReason, default_namespace
 from strength.domain.policy import StrengthPolicy
 from strength.domain.review import Item, PendingReason, pending_reasons
 from strength.domain.strength import initial_strength
-from strength.models import Memory, MemorySource, Merge
+from strength.models import Memory, MemorySource, Merge, Tombstone
 
 MAX_SOURCES: Final = 5
 MAX_SUPERSEDED: Final = 10
@@ -72,7 +73,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "is_cut": len(memory.content) > MAX_SHOWN_LENGTH,
         "text": text,
         "is_edited": text is not None,
-        "reasons": _pending_reasons(memory, sources, policy),
+        "reasons": _pending_reasons(request, memory, sources, policy),
         "values": _values_with_approval(memory),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
@@ -148,33 +149,44 @@ def _highlighted(message: Any, memory: Memory) -> list[Marked]:
     return shared_words(truncated(message.opening, MAX_QUOTE_LENGTH), memory.content[:MAX_SHOWN_LENGTH])
 
 
-def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
+def _pending_reasons(
+    request: HttpRequest, memory: Memory, sources: list[MemorySource], policy: TrustPolicy
+) -> list[Any]:
     has_untrusted_source = policy.doubts(memory.channel) or any(
         source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
     )
     latest = memory.revisions.order_by("-number").first()
     beside = latest.beside if latest is not None else {}
+    tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,
         has_untrusted_source=has_untrusted_source,
         confidence=memory.confidence,
         confidence_floor=policy.confidence_floor,
         contradicts=bool(memory.supersedes),
-        was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
+        was_decided_against=tombstone is not None,
         resembles=RESEMBLES in beside,
         is_uncompared=UNCOMPARED in beside,
         last_verb=latest.verb if latest is not None else "",
         has_secret=Screening(memory.actor).withholds(memory.content),
         is_ungrounded=DOUBT in beside,
     )
-    return [_reason_label(reason, beside) for reason in reasons]
+    return [_reason_label(request, memory, reason, beside, tombstone) for reason in reasons]
 
 
-def _reason_label(reason: PendingReason, beside: Mapping[str, Any]) -> Any:
+def _reason_label(
+    request: HttpRequest, memory: Memory, reason: PendingReason, beside: Mapping[str, Any], tombstone: Tombstone | None
+) -> Any:
     if reason is PendingReason.UNGROUNDED:
         return doubt_label(*beside[DOUBT])
+    if reason is PendingReason.DECIDED_AGAINST and tombstone is not None:
+        return decision_sentence(request, tombstone)
     if reason is not PendingReason.RESEMBLES:
         return PENDING_REASON_LABELS[reason]
-    resembled = beside[RESEMBLES]
-    decided, day = DECISION_LABELS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
-    return format_lazy(PENDING_REASON_LABELS[reason], decided=decided, day=date_format(day))
+    decision, day, *memory_ids = beside[RESEMBLES]
+    for memory_id in memory_ids:
+        resembled = decision_about(actor_id=memory.actor_id, memory_id=memory_id, decision=decision)
+        if resembled is not None:
+            return decision_sentence(request, resembled, resembles=True)
+    decided, on = DECISION_LABELS[TombstoneReason(decision)], date_format(date.fromisoformat(day))
+    return format_lazy(PENDING_REASON_LABELS[reason], decided=decided, day=on)

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from memoryhub.admin.base import OwnedMixin, as_uuid, clock, principal, render_page, title_with_time
-from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
+from memoryhub.admin.columns import UserFilter, choice_filter, column, full_time, label_displays
 from memoryhub.admin.curated import OwnerForm
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
@@ -41,6 +41,7 @@ from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
+from strength.actions.held_memories import held_runs, leave_held, reopen_held
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import (
     MAX_CHANGES,
@@ -85,6 +86,13 @@ def _state_of(run: SleepRun) -> tuple[str, Any]:
     return state, RUN_STATE_LABELS.get(state, state)
 
 
+def _held(runs: QuerySet[SleepRun], choice: str) -> QuerySet[SleepRun]:
+    return runs.filter(pk__in=held_runs().values("pk")) if choice == "waiting" else runs
+
+
+HeldFilter = choice_filter(_("postponed"), "held", lambda: [("waiting", _("Waiting for a decision"))], _held)
+
+
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     empty_hint = _("The first runs at night; the button above previews or starts one now.")
@@ -95,11 +103,12 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         "shown_trigger",
         "faded",
         "archived",
+        "held_back",
         "levels",
         "merged",
         "proposed",
     )
-    list_filter = ("dry_run", "state", "trigger", "actor__agent", UserFilter, "now")
+    list_filter = (HeldFilter, "dry_run", "state", "trigger", "actor__agent", UserFilter, "now")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
@@ -126,7 +135,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         _("started by"), lambda run: TRIGGER_LABELS.get(run.trigger, run.trigger), ordering="trigger"
     )
 
-    faded, archived, levels, merged, proposed = map(_count, COUNTS)
+    faded, archived, held_back, levels, merged, proposed = map(_count, COUNTS)
 
     who = column(_("who"), lambda run: principal_label(run.who_name, run.who_kind))
 
@@ -242,6 +251,24 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         slept = _sleep(request, actor, group=None, dry_run=False)
         return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
 
+    @object_action()
+    def archive_held_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
+        """Archive what the sleep left, by another one without a limit."""
+        actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
+        slept = _sleep(request, actor, group=None, dry_run=False, is_limited=False)
+        return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
+
+    @object_action()
+    def leave_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
+        leave_held(run=run, **change)
+        undo = reverse("admin:strength_sleeprun_reopen", args=[run.pk])
+        return Done(gettext("The next sleep runs continue with them, a part at a time."), undo=undo)
+
+    @object_action()
+    def reopen_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
+        reopen_held(run=run, **change)
+        return Done(gettext("They wait for a decision again."))
+
     @object_action(confirm="ask_to_undo")
     def undo_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
         undone = undo_sleep(run=run, **change)
@@ -275,12 +302,13 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "problems_left_out": max(0, len(row.errors) - MAX_ERRORS),
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
+            "waits": may and held_runs().filter(pk=row.pk).exists(),
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             # Right after the run, the message above has the button.
             "may_undo": may and refusal is None and not has_undo_message(request),
             "not_undoable": refusal if row.state == RunState.DONE and not row.dry_run else None,
             "is_ahead": row.dry_run and row.now > clock(),
-            "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
+            "may_pin": (row.dry_run or row.held_count) and request.user.has_perm("strength.change_memory"),
             "here": request.get_full_path(),
             "batch_url": _batch_runs_url(row.group) if row.group else None,
             **preview_comparison(request, row, changes),
@@ -319,10 +347,18 @@ class BatchProgress:
         return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
 
 
-def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool, ahead_days: int = 0) -> SleepRun:
+def _sleep(
+    request: HttpRequest,
+    actor: Actor,
+    *,
+    group: UUID | None,
+    dry_run: bool,
+    ahead_days: int = 0,
+    is_limited: bool = True,
+) -> SleepRun:
     now = clock()
     at = now + timedelta(days=ahead_days) if dry_run and ahead_days else None
-    sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=now, group=group, at=at)
+    sleep_request = SleepRequest(Trigger.CURATOR, principal(request), now, group, at, is_limited)
     [run] = sleep_many(actor=actor, request=sleep_request, all_users=False, dry_run=dry_run)
     return run
 
@@ -352,6 +388,8 @@ PREVIEW_DAYS: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: 
 
 
 class SleepForm(OwnerForm):
+    creates_users = False
+
     all_users = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget(),
@@ -387,7 +425,7 @@ MAX_CHANGES_PER_KIND: Final = 20
 """Changes of a kind on the first page; each kind is paginated."""
 
 PAGE_SIZE: Final = 100
-KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
+KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.HOLD, ChangeKind.DECAY})
 
 
 def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -446,7 +484,7 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = memory_links(request, keys) if changes else {}
     pinned: set[str] = set()
-    if run.dry_run:  # a sleep run skips memories pinned since
+    if run.dry_run or run.held_count:  # a sleep run skips memories pinned since
         rows = Memory.objects.of([run.actor_id]).filter(pk__in=[change["memory_id"] for change in changes])
         pinned = {str(key) for key in rows.filter(pinned=True).values_list("pk", flat=True)}
     return [
@@ -463,7 +501,7 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
             else "",
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
             "is_pinned": change["memory_id"] in pinned,
-            "may_be_kept": change["change"] in KEPT_BY_PINNING,
+            "may_be_kept": change["change"] in KEPT_BY_PINNING and (run.dry_run or change["change"] == ChangeKind.HOLD),
         }
         for change in changes
     ]

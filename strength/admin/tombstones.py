@@ -7,21 +7,24 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
-from memoryhub.admin.base import OwnedMixin, excerpt, link_to, title_with_time
+from memoryhub.admin.base import OwnedMixin, as_uuid, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action
-from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text
+from memoryhub.auth.principals import PrincipalKind
+from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text, with_words
 from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
 from strength.admin.memory_detail import TIMELINE_PAGE, may_read_memories, memory_links
 from strength.domain.duplicates import fingerprint
-from strength.domain.memories import Status
+from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, Tombstone
 
 
@@ -41,7 +44,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     list_filter = ("decision", "actor__agent", UserFilter, "created_at", "last_held_back_at")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
-    search_help_text = _("Who decided, or the id of an entry or of the memory that replaced it.")
+    search_help_text = _("Words of the text, who decided, or the id of an entry or of the memory that replaced it.")
     id_fields = ("pk", "memory_id")
     ordering = ("-created_at", "-id")
     fields = (("owner", "decision_in_words"), ("who", "created_at"), ("held_back", "last_held_back_at"), "id")
@@ -52,6 +55,15 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         return super().get_queryset(request).defer("terms", "marks", "order")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search the hashed words too, for those who may read memories; the texts are not stored."""
+        rows, may_repeat = super().get_search_results(request, queryset, search_term)
+        if as_uuid(search_term) is None and search_term and may_read_memories(request):
+            rows |= with_words(queryset, search_term)
+        return rows, may_repeat
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         texts = blocked_texts(rows) if may_read_memories(request) else {}
@@ -118,6 +130,37 @@ def _remaining_messages(remaining: Sequence[Message]) -> SafeString:
         ),
     )
     return format_html("{} {}", text, links)
+
+
+DECIDED: Final = {
+    TombstoneReason.DELETED: _("{who} deleted a memory with this content on {day}."),
+    TombstoneReason.REJECTED: _("{who} rejected this on {day}."),
+    TombstoneReason.EDITED: _("{who} corrected this on {day}."),
+}
+RESEMBLES: Final = {
+    TombstoneReason.DELETED: _("It resembles a text that {who} deleted on {day}."),
+    TombstoneReason.REJECTED: _("It resembles a text that {who} rejected on {day}."),
+    TombstoneReason.EDITED: _("It resembles a text that {who} corrected on {day}."),
+}
+MAX_REPLACEMENT_LENGTH: Final = 200
+
+
+def decision_sentence(request: HttpRequest, tombstone: Tombstone, *, resembles: bool = False) -> SafeString:
+    """Return who decided against a text, and when, with the text that replaced it and a link to the decision."""
+    words = (RESEMBLES if resembles else DECIDED)[TombstoneReason(tombstone.decision)]
+    day = date_format(timezone.localdate(tombstone.created_at))
+    name, kind = tombstone.who_name, tombstone.who_kind
+    who = excerpt(name, 60) if kind == PrincipalKind.CURATOR else principal_label(name, kind)
+    parts: list[Any] = [format_html(str(words), who=who, day=day)]
+    replacements = Memory.objects.of([tombstone.actor_id]).filter(pk__in=[tombstone.memory_id])
+    replacement = replacements.values_list("content", flat=True).first()
+    if replacement is not None:
+        text = excerpt(replacement, MAX_REPLACEMENT_LENGTH)
+        link = link_to("admin:strength_memory_change", tombstone.memory_id, text)
+        parts.append(format_html("{} {}", gettext("Now:"), link))
+    if _may_see_tombstones(request):
+        parts.append(link_to(TOMBSTONE_PAGE, tombstone.pk, gettext("To the decision")))
+    return format_html_join(" ", "{}", ((part,) for part in parts))
 
 
 def _may_see_tombstones(request: HttpRequest) -> bool:

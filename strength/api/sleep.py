@@ -50,7 +50,8 @@ class SleepOut(OwnedOut, serializers.ModelSerializer):
         model = SleepRun
         fields = (
             "id", "agent_id", "user_id", "dry_run", "state", "trigger", "decayed_count", "archived_count",
-            "consolidated_count", "merged_count", "proposed_merges", "now", "processed_at", "undone_at", "errors",
+            "held_count", "consolidated_count", "merged_count", "proposed_merges", "now", "processed_at",
+            "undone_at", "errors",
         )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ class WholeSleepOut(SleepOut):
         fields = (*SleepOut.Meta.fields, "changes", "runs")  # type: ignore[assignment]
 
 
-COUNTS = ("decayed_count", "archived_count", "consolidated_count", "merged_count", "proposed_merges")
+COUNTS = ("decayed_count", "archived_count", "held_count", "consolidated_count", "merged_count", "proposed_merges")
 
 
 class SleepView(MemoryView):

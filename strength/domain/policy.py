@@ -12,6 +12,9 @@ from memoryhub.tenancy.policy import Check, Input, Policy, number, one_of, switc
 
 LEVELS: Final = 6
 REVIEW: Final = "review"
+MIN_ARCHIVED: Final = 20
+"""Memories that a sleep may always archive, whatever share they are."""
+
 WEIGHTS: Final = {"similarity": _("Relevance"), "strength": _("Strength"), "recency": _("Recency")}
 LEVEL_NAMES: Final = {str(level): format_lazy(_("Level {level}"), level=level) for level in range(LEVELS)}
 
@@ -120,6 +123,7 @@ class StrengthPolicy(Policy):
     impact_prevented_error: float = 2.0
     impact_to_strength_ratio: float = 0.2
     max_active_memories: int = 5000
+    max_archived_share: float = 0.2
 
     TITLE = _("Strength")
     CHECKS = {
@@ -196,6 +200,13 @@ class StrengthPolicy(Policy):
             _("the most active memories of an actor, enforced by sleep, weakest first; pinned ones count and stay"),
             _("memories"),
         ),
+        "max_archived_share": number(0, 1, above=True).described(
+            _("Most archived in a night"),
+            _(
+                "the largest share of an actor's active memories that sleep archives within a day, if more than 20; "
+                "the others wait for a person or the next night; 1: no limit"
+            ),
+        ),
     }
 
     RECOMMENDED = {
@@ -211,7 +222,14 @@ class StrengthPolicy(Policy):
         "impact_prevented_error": (1, 3),
         "impact_to_strength_ratio": (0.1, 0.3),
         "max_active_memories": (1000, 10000),
+        "max_archived_share": (0.05, 0.5),
     }
+
+    def most_archived(self, *, active: int, lately: int) -> int | None:
+        """Return how many of the `active` memories a sleep may archive after `lately` within a day; None: all."""
+        if self.max_archived_share >= 1:
+            return None
+        return max(0, max(MIN_ARCHIVED, math.floor(self.max_archived_share * (active + lately))) - lately)
 
     @property
     def decay_targets(self) -> tuple[float, ...]:

@@ -29,11 +29,15 @@ class ChangeKind(StrEnum):
     DECAY = "decay"
     LEVEL = "level"
     ARCHIVE = "archive"
+    HOLD = "hold"
+    """Due to be archived, and left to a person or the next sleep."""
     MERGE = "merge"
     PROPOSE_MERGE = "propose_merge"
 
 
-CHANGE_ORDER = (ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY)
+CHANGE_ORDER = (
+    ChangeKind.ARCHIVE, ChangeKind.HOLD, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY,
+)  # fmt: skip
 """Most significant first."""
 
 

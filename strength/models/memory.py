@@ -45,6 +45,14 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         rows = self.select_for_update(of=["self"]).select_related("actor__agent")
         return {memory.pk: memory for memory in rows.filter(pk__in=list(memory_ids)).order_by("id")}
 
+    def locked_of(self, actor: Actor, memory_ids: Iterable[UUID]) -> "dict[UUID, Memory]":
+        """Lock rows of one actor as `locked` does; they share the loaded actor, which is cheaper for many."""
+        rows = self.of([actor.pk]).select_for_update().filter(pk__in=list(memory_ids)).order_by("id")
+        memories = {memory.pk: memory for memory in rows}
+        for memory in memories.values():
+            memory.actor = actor
+        return memories
+
     def with_numbers(self) -> "MemoryQuerySet":
         """Load the related rows that the API and the admin show."""
         # Into lists: Django builds a query for each memory and relation that it fills otherwise.

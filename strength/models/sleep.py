@@ -89,8 +89,9 @@ class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
     `now` is its nominal time. Once it `compares`, archiving is done; the actor's state holds how far it has come since
-    `compared_since`. `policy` holds overrides of the defaults, `changes` the result of a preview, without texts. The
-    runs of one call share a `group`. `clock` is the actor's clock after it, `before` holds the one before.
+    `compared_since`. `policy` holds overrides of the defaults, `changes` the result of a preview, without texts, and of
+    a sleep the memories that its `allowance` left; `held_decided_at` is when a person decided about these. The runs of
+    one call share a `group`. `clock` is the actor's clock after it, `before` holds the one before.
     """
 
     not_exported: ClassVar = frozenset({"before"})
@@ -110,6 +111,9 @@ class SleepRun(ActorRow):
     consolidated_count = models.PositiveIntegerField(default=0)
     merged_count = models.PositiveIntegerField(default=0)
     proposed_count = models.PositiveIntegerField(default=0)
+    allowance = models.PositiveIntegerField(null=True, help_text="Memories that it may still archive; null: all.")
+    held_count = models.PositiveIntegerField(default=0, db_default=0)
+    held_decided_at = models.DateTimeField(null=True)
     clock = ArrayField(models.FloatField(), size=LEVELS, null=True)
     before = models.JSONField(default=dict)
     changes = models.JSONField(default=list)
@@ -135,6 +139,12 @@ class SleepRun(ActorRow):
         indexes = [
             models.Index(fields=["actor", "-now", "-id"], name="sleep_newest_first"),
             models.Index(fields=["group"], name="sleep_group", condition=Q(group__isnull=False)),
+            # For the dashboard and metrics: few sleeps leave something to a person.
+            models.Index(
+                fields=["actor", "number"],
+                name="sleep_held",
+                condition=Q(held_count__gt=0, held_decided_at=None, dry_run=False),
+            ),
         ]
 
     @property

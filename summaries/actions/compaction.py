@@ -14,6 +14,9 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet, TextField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow, lock_actor
@@ -39,6 +42,7 @@ from summaries.domain.compaction import (
     COMPACTED,
     NEVER_COMPACTED,
     PROTECTED_AGE,
+    REFUSED_OUTCOMES,
     SECTION_TOKENS,
     Block,
     CannotCompact,
@@ -277,6 +281,16 @@ class CompactionState:
     @property
     def is_too_long(self) -> bool:
         return self.limit is not None and self.tokens > self.limit
+
+
+def refused_compactions(*, since: datetime) -> QuerySet[ProjectEvent]:
+    """Return the refused compactions of documents that are unchanged since."""
+    unchanged = Document.objects.not_deleted().filter(
+        actor_id=OuterRef("actor_id"), updated_at__lte=OuterRef("created_at")
+    )
+    unchanged = unchanged.annotate(key=Cast("pk", TextField())).filter(key=OuterRef("document_key"))
+    rows = ProjectEvent.objects.filter(kind=EventKind.COMPACT, outcome__in=REFUSED_OUTCOMES, created_at__gte=since)
+    return rows.annotate(document_key=KT("details__document_id")).filter(Exists(unchanged))
 
 
 def compaction_states(*, project: Project, documents: Sequence[Document]) -> dict[UUID, CompactionState]:

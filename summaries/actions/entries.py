@@ -14,7 +14,7 @@ from memoryhub.auth.principals import Principal
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
-from summaries.actions.projects import check_trusted
+from summaries.actions.projects import check_trusted, note_lines
 from summaries.domain.documents import entry_line, line_digest, without_lines
 from summaries.models import Document, DocumentEntry
 
@@ -61,6 +61,17 @@ def pending_entries(document: Document, digest: bytes) -> QuerySet[DocumentEntry
     return document.entries.filter(text_digest=digest, trust=Trust.UNTRUSTED)
 
 
+def waiting_entries() -> QuerySet[DocumentEntry]:
+    """Return the untrusted entries of all documents that are in use, without lines that a document no longer has."""
+    return DocumentEntry.objects.filter(
+        trust=Trust.UNTRUSTED,
+        in_text=True,
+        document__deleted_at=None,
+        document__project__deleted_at=None,
+        document__project__archived_at=None,
+    )
+
+
 def trust_new_lines(document: Document, text: str) -> None:
     """Trust entries whose line a trusted writer adds; else an untrusted key could hide a line before it is written."""
     pending = pending_digests(document)
@@ -82,6 +93,7 @@ def set_entry_trust(
     changed = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
     if changed:
         DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=changed).update(trust=trust)
+        note_lines(Document.objects.get(pk=document.pk, actor_id=document.actor_id))
         audit.record(
             by=by,
             verb=TRUST_VERBS[trust],

@@ -25,8 +25,17 @@ from memoryhub.auth.screening import Screening
 from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import day_end, day_start, local_day
-from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description, with_heading
+from summaries.domain.documents import (
+    MEMORY,
+    DocumentKind,
+    described,
+    document_order,
+    line_digest,
+    with_description,
+    with_heading,
+)
 from summaries.domain.projects import (
     MAX_DESCRIPTION_LENGTH,
     CatalogEntry,
@@ -190,7 +199,23 @@ def replace_text(
     document.updated_at = now
     document.save()
     former.save()
+    note_lines(document)
     return document
+
+
+def note_lines(document: Document) -> None:
+    """Note which untrusted entries the text of a document has: only these wait for a person."""
+    rows = document.entries.filter(actor_id=document.actor_id, trust=Trust.UNTRUSTED)
+    entries = list(rows.values_list("pk", "text_digest", "in_text"))
+    if not entries:
+        return
+    lines = {line_digest(line) for line in document.text.splitlines()}
+    for is_there in (True, False):
+        changed = [
+            pk for pk, digest, noted in entries if (bytes(digest) in lines) is is_there and noted is not is_there
+        ]
+        if changed:
+            rows.filter(pk__in=changed).update(in_text=is_there)
 
 
 @transaction.atomic

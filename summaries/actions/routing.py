@@ -8,7 +8,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
 from uuid import UUID
@@ -16,7 +16,7 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Case, F, Q, TextField, When, Window
+from django.db.models import Case, F, Q, QuerySet, TextField, When, Window
 from django.db.models.functions import Coalesce, Left, Right, RowNumber
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -91,6 +91,8 @@ MAX_SESSION_DECISIONS: Final = 20
 MAX_SUGGESTED_PROJECTS: Final = 40
 MAX_SUGGESTION_LENGTH: Final = 1_000
 """Latest projects of an actor, and characters of a message, that are compared for suggestions."""
+
+REVIEW_PERIOD: Final = timedelta(days=30)
 
 MODEL_PAUSED: Final = "routing.model_too_slow:{agent_id}"
 MODEL_PAUSE_SECONDS: Final = 60
@@ -366,23 +368,28 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
 
 @transaction.atomic
 def correct_routing(
-    *, decision: RoutingDecision, project_name: str, by: Principal, reason: str = "", now: datetime
+    *, decision: RoutingDecision, project_name: str | None, by: Principal, reason: str = "", now: datetime
 ) -> RoutingDecision:
-    """Correct a message's project, for similar ones too (SPEC P4). Raises UnknownRow, Forbidden."""
+    """Correct a message's project, for similar ones too (SPEC P4); None: it belongs to none, and no longer waits.
+
+    Raises UnknownRow, Forbidden.
+    """
     check_trusted(by)
     lock_actor(decision.actor_id)
-    project = project_named(actor_id=decision.actor_id, name=project_name)
-    check_active(project)
+    project = None
+    if project_name is not None:
+        project = project_named(actor_id=decision.actor_id, name=project_name)
+        check_active(project)
     stored = _locked(decision)
     _write_correction(stored, project, by=by, reason=reason, now=now)
     return stored
 
 
 def _write_correction(
-    decision: RoutingDecision, project: Project, *, undo: bool = False, by: Principal, reason: str, now: datetime
+    decision: RoutingDecision, project: Project | None, *, undo: bool = False, by: Principal, reason: str, now: datetime
 ) -> None:
     """Set the corrected project of a locked decision, or remove it again, and record that."""
-    outcome = "confirmed" if decision.project_id == project.pk else "corrected"
+    outcome = "confirmed" if decision.project_id == (project and project.pk) else "corrected"
     if undo:
         decision.corrected_project, decision.corrected_by, decision.corrected_at = None, "", None
     else:
@@ -396,6 +403,13 @@ def _write_correction(
         outcome="taken_back" if undo else outcome,
         details={"decision_id": str(decision.pk)},
         now=now,
+    )
+
+
+def uncertain_decisions(now: datetime) -> QuerySet[RoutingDecision]:
+    """Return the uncertain decisions that no person has reviewed; older ones are no longer of interest."""
+    return RoutingDecision.objects.filter(
+        confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - REVIEW_PERIOD
     )
 
 
@@ -428,7 +442,7 @@ def undo_correction(
     reason: str = "",
     now: datetime,
 ) -> bool:
-    """Undo the correction of a decision to the project `corrected_to`.
+    """Undo the correction of a decision to the project `corrected_to`, "" for none.
 
     `former` is the project of the correction before it; `with_project` deletes the project where this correction
     created it and it is unused. Return whether it was deleted. Raises NotCorrected, UnknownRow, Forbidden.
@@ -437,18 +451,18 @@ def undo_correction(
     lock_actor(decision.actor_id)
     stored = _locked(decision)
     project = stored.corrected_project
-    if project is None or project.name != corrected_to:
+    if stored.corrected_at is None or (project.name if project else "") != corrected_to:
         raise NotCorrected(_("This correction was changed or undone at the same time."))
     # Equal times identify a project created by `correct_to_new_project`; no other one is deleted.
-    created_with_it = project.created_at == stored.corrected_at
+    created_with_it = project is not None and project.created_at == stored.corrected_at
     if is_name(former):
         correct_routing(decision=stored, project_name=former, by=by, reason=reason, now=now)
     else:
         _write_correction(stored, project, undo=True, by=by, reason=reason, now=now)
-    is_deleted = with_project and created_with_it and _is_unused(locked_project(project))
-    if is_deleted:
-        delete_project(project=project, by=by, reason=reason, now=now)
-    return is_deleted
+    if project is None or not (with_project and created_with_it and _is_unused(locked_project(project))):
+        return False
+    delete_project(project=project, by=by, reason=reason, now=now)
+    return True
 
 
 def _locked(decision: RoutingDecision) -> RoutingDecision:

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 
 from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import as_uuid, clock, format_count, link_to, principal
-from memoryhub.admin.columns import UserFilter, column
+from memoryhub.admin.columns import UserFilter, choice_filter, column
 from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
@@ -47,12 +47,12 @@ from summaries.actions.compaction import (
     protected_blocks,
 )
 from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
-from summaries.actions.entries import set_entry_trust
+from summaries.actions.entries import set_entry_trust, waiting_entries
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
 from summaries.admin.project_lifecycle import lines_page, may_manage_life, move_selected_lines
 from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
-from summaries.models import Document, DocumentEntry, Project
+from summaries.models import Document, Project
 
 MAX_EDITED_BYTES = 310_000
 """Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
@@ -79,6 +79,13 @@ TRUST_ACTIONS = {
 """The trust that each button sets, the button that undoes it, and the message."""
 
 
+def _with_entries(documents: QuerySet[Document], choice: str) -> QuerySet[Document]:
+    return documents.filter(pk__in=waiting_entries().values("document_id")) if choice == "waiting" else documents
+
+
+EntryFilter = choice_filter(_("entries"), "entries", lambda: [("waiting", _("Pending entries"))], _with_entries)
+
+
 class DocumentForm(VersionedForm):
     text = ProseField(rows=24, required=False, max_length=MAX_DOCUMENT_LENGTH, label=_("Text"))
 
@@ -93,7 +100,7 @@ class DocumentAdmin(HistoryAdmin):
     form = DocumentForm
     allows = frozenset({"change"})
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
-    list_filter = ("actor__agent", UserFilter, "updated_at")
+    list_filter = (EntryFilter, "actor__agent", UserFilter, "updated_at")
     list_select_related = ("actor", "project")
     search_fields = ("name", "project__name")
     search_help_text = _("The name of a document or a project, or the id of either.")
@@ -370,10 +377,10 @@ MAX_LINE_LENGTH = 2_000
 
 
 def pending_entries_of(documents: Sequence[Document]) -> dict[str, Any]:
-    """Return the latest untrusted entries by document; the text is empty where a person rewrote the line."""
+    """Return the latest entries that wait, by document."""
     by_id = {document.pk: document for document in documents}
     actor_ids = {document.actor_id for document in documents}
-    rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
+    rows = waiting_entries().filter(actor_id__in=actor_ids, document_id__in=by_id)
     latest = list(rows[: MAX_PENDING + 1])
     stored = Document.objects.filter(actor_id__in=actor_ids, pk__in={row.document_id for row in latest})
     texts = {

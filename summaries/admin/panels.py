@@ -1,7 +1,7 @@
 """Dashboard tiles and session timeline entries of summaries and routing."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -15,18 +15,22 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
 from memoryhub.admin.base import clock, format_count, principal
-from memoryhub.admin.dashboard import RECENT, Section, Tile
+from memoryhub.admin.dashboard import RECENT, Tile
 from memoryhub.admin.labels import principal_name
 from memoryhub.admin.object_actions import next_url, report_done
+from memoryhub.admin.waiting import Waiting
 from memoryhub.auth.principals import TextVerb
 from memoryhub.errors import DomainError
+from memoryhub.tenancy.policy import Trust
 from memoryhub.unfold import Page
+from summaries.actions.compaction import refused_compactions
+from summaries.actions.entries import waiting_entries
+from summaries.actions.routing import uncertain_decisions
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import CONFIDENCES
-from summaries.domain.compaction import Outcome
-from summaries.domain.projects import EventKind
+from summaries.domain.compaction import REFUSED_OUTCOMES
 from summaries.domain.routing import Action, Confidence
-from summaries.models import Project, ProjectEvent, RoutingDecision, Summary, SummaryVersion
+from summaries.models import Document, Project, ProjectEvent, RoutingDecision, Summary, SummaryVersion
 
 EXCERPT_LENGTH: Final = 300
 
@@ -85,7 +89,7 @@ def _routes(window: TimelineWindow) -> Iterator[TimelineEntry]:
             title=ACTION_LABELS[Action(decision.action)],
             text=project.name if project else decision.proposed_name,
             at=decision.created_at,
-            state=_("corrected") if decision.corrected_project_id else "",
+            state=_("corrected") if decision.corrected_at else "",
             colour="info",
             page=reverse("admin:summaries_routingdecision_change", args=[decision.pk]),
             details=(CONFIDENCES.get(decision.confidence, decision.confidence),),
@@ -121,23 +125,37 @@ PAGES = [
 ]
 
 
+WAITING_KINDS: Final = [
+    Waiting(
+        title=_("Uncertain routings"),
+        note=_("of the last 30 days, not reviewed yet"),
+        model=RoutingDecision,
+        rows=uncertain_decisions,
+        states={"confidence": [Confidence.LOW]},
+        query="?state=waiting",
+    ),
+    Waiting(
+        title=_("Pending entries"),
+        note=_("of documents, from untrusted sources"),
+        model=Document,
+        rows=lambda now: waiting_entries(),
+        states={"trust": [Trust.UNTRUSTED]},
+        query="?entries=waiting",
+    ),
+    Waiting(
+        title=_("Refused compactions"),
+        note=_("in 7 days: a document stays too long"),
+        model=ProjectEvent,
+        rows=lambda now: refused_compactions(since=now - RECENT),
+        states={"outcome": REFUSED_OUTCOMES},
+        query="?outcome=refused",
+    ),
+]
+
+
 def tiles(now: datetime) -> list[Tile]:
-    # Older decisions are no longer of interest.
-    unsure = RoutingDecision.objects.filter(
-        confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - timedelta(days=30)
-    )
-    refused = ProjectEvent.objects.filter(kind=EventKind.COMPACT, created_at__gte=now - RECENT)
-    refused = refused.filter(outcome__in=(Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED))
     summaries = Summary.objects.all()
     return [
-        Tile(
-            _("Uncertain routings"), unsure, _("of the last 30 days, not corrected yet"), RoutingDecision,
-            f"?confidence__exact={Confidence.LOW}", section=Section.DECIDE,
-        ),
-        Tile(
-            _("Refused compactions"), refused, _("in 7 days: a document stays too long"), ProjectEvent,
-            f"?kind__exact={EventKind.COMPACT}", section=Section.DECIDE,
-        ),
         Tile(
             _("Summaries"), summaries, _("of sessions"), Summary,
             recent=summaries.filter(created_at__gte=now - RECENT),

@@ -9,7 +9,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Left
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
@@ -33,6 +33,7 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.columns import UserFilter, choice_filter, column
 from memoryhub.admin.curated import EditorAdmin, OwnerForm, VersionedForm, address
+from memoryhub.admin.dashboard import RECENT
 from memoryhub.admin.object_actions import (
     Change,
     Done,
@@ -47,7 +48,7 @@ from memoryhub.auth.access import UnknownRow, actor_for_writing, tenant_for_read
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.zones import day_end, day_start
-from summaries.actions.compaction import compaction_states
+from summaries.actions.compaction import compaction_states, refused_compactions
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
 from summaries.actions.projects import change_project, create_project, daily_totals, delete_project
@@ -361,10 +362,19 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
     ]
 
 
+def _refused(events: QuerySet[ProjectEvent], choice: str) -> QuerySet[ProjectEvent]:
+    if choice != "refused":
+        return events
+    return events.filter(pk__in=refused_compactions(since=clock() - RECENT).values("pk"))
+
+
+RefusedFilter = choice_filter(_("outcome"), "outcome", lambda: [("refused", _("Refused compactions"))], _refused)
+
+
 @admin.register(ProjectEvent)
 class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
-    list_filter = ("kind", "actor__agent", UserFilter, "created_at")
+    list_filter = (RefusedFilter, "kind", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("project_name", "outcome")
     search_help_text = _("A project's name, an outcome, or the id of an event or a project.")

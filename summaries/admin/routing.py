@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
-from memoryhub.admin.base import HubAdmin, OwnedMixin, excerpt, link_to, title_with_time
+from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
 from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
@@ -28,6 +28,7 @@ from summaries.actions.routing import (
     likely_projects,
     profiles_of,
     proposed_name,
+    uncertain_decisions,
     undo_correction,
 )
 from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED, person_may, shown_name
@@ -43,6 +44,7 @@ LIST_SUGGESTIONS = 3
 PAGE_SUGGESTIONS = 6
 MAX_SHOWN_LENGTH = 20_000
 ADD_PROJECT = "add_project"
+NO_PROJECT = _("No project")
 
 
 _STATE_CONDITIONS = {
@@ -51,12 +53,21 @@ _STATE_CONDITIONS = {
     "corrected": Q(corrected_at__isnull=False),
 }
 _STATE_CHOICES = [
+    ("waiting", _("Waiting for a decision")),
     ("unsure", _("Uncertain and not reviewed")),
     ("open", _("Not reviewed")),
     ("corrected", _("Corrected or confirmed")),
 ]
+
+
+def _of_state(rows: QuerySet[RoutingDecision], state: str) -> QuerySet[RoutingDecision]:
+    if state == "waiting":
+        return rows.filter(pk__in=uncertain_decisions(clock()).values("pk"))
+    return rows.filter(_STATE_CONDITIONS.get(state, Q()))
+
+
 StateFilter = choice_filter(
-    _("correction"), "state", lambda: _STATE_CHOICES, lambda rows, state: rows.filter(_STATE_CONDITIONS.get(state, Q()))
+    _("correction"), "state", lambda: _STATE_CHOICES, lambda rows, state: _of_state(rows, state)
 )
 ActionFilter = choice_filter(
     _("what followed"), "action", lambda: [(action.value, ACTIONS[action]) for action in Action]
@@ -133,16 +144,23 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         return ACTIONS[decision.action]
 
     put_right = column(
-        _("corrected"), lambda decision: _project_link(decision.corrected_project), ordering="corrected_at"
+        _("corrected"),
+        lambda decision: (
+            NO_PROJECT
+            if decision.corrected_at and decision.corrected_project is None
+            else _project_link(decision.corrected_project)
+        ),
+        ordering="corrected_at",
     )
 
     @admin.display(description=_("belongs to"), ordering="corrected_at")
     def belongs_to(self, decision: Any) -> str:
         offered, project = getattr(decision, "offered", None), decision.corrected_project
-        if project is not None and offered is not None:
-            return _row_of([_project_link(project), _button(_undo(decision, project), gettext("Undo"))])
+        decided: Any = NO_PROJECT if project is None and decision.corrected_at else _project_link(project)
+        if decision.corrected_at and offered is not None:
+            return _row_of([decided, _button(_undo(decision, project), gettext("Undo"))])
         if offered is None:
-            return _project_link(project)
+            return str(decided)
         buttons = [_button(address("correct", decision, project=name), name) for name in offered]
         if decision.may_make and decision.proposed_name:
             new = address("correct", decision, take="new", new_name=decision.proposed_name)
@@ -152,7 +170,8 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             address("change", decision),
             gettext("Another…"),
         )
-        return _row_of([*buttons, other])
+        none = _button(address("correct", decision, take="none"), gettext("No project"))
+        return _row_of([*buttons, none, other])
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         may = self.has_change_permission(request)
@@ -173,6 +192,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         former = decision.corrected_project
         values: dict[str, Any] = {"former": former.name} if former is not None else {}
         take = submitted_text(request, "take")
+        if take == "none":
+            correct_routing(decision=decision, project_name=None, **change)
+            done = gettext("Decided: the message belongs to no project.")
+            return Done(done, undo=address("uncorrect", decision, corrected_to="", **values))
         if take == "new":
             if not person_may(request, ADD_PROJECT):
                 raise PermissionDenied
@@ -197,6 +220,8 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             **change,
         )
         words = gettext("The correction was undone.")
+        if not corrected_to:
+            return Done(words, undo=address("correct", decision, take="none"))
         if made and not project_deleted:
             words = gettext("The correction was undone; the project %(name)s is kept.") % {"name": corrected_to}
         # A deleted project that was created for the message cannot be the target again.
@@ -222,7 +247,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             "new_name": proposed_name(row),
             "corrected_to": corrected_to,
             "misplaced_entries": movable_entries(request, row),
-            "undo": _undo(row, corrected_to) if corrected_to is not None else "",
+            "undo": _undo(row, corrected_to) if row.corrected_at is not None else "",
             "examples": [
                 {
                     "message": link_to(
@@ -246,8 +271,8 @@ def _likely(decision: Any, profiles: Sequence[Any], limit: int) -> list[str]:
     return likely_projects(message, profiles, first=first, limit=limit)
 
 
-def _undo(decision: RoutingDecision, project: Project) -> str:
-    return address("uncorrect", decision, corrected_to=project.name)
+def _undo(decision: RoutingDecision, project: Project | None) -> str:
+    return address("uncorrect", decision, corrected_to=project.name if project else "")
 
 
 def _button(to: str, text: str) -> SafeString:

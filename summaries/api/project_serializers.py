@@ -271,9 +271,9 @@ class RouteIn(TenantSerializer):
 
 
 class CorrectionIn(ReasonSerializer):
-    """Correct project of a message."""
+    """Correct project of a message; null if it belongs to none."""
 
-    project = TextField(max_length=MAX_REQUESTED_NAME_LENGTH)
+    project = TextField(max_length=MAX_REQUESTED_NAME_LENGTH, allow_null=True)
 
 
 class RouteOut(serializers.ModelSerializer):

@@ -49,6 +49,10 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
+REFUSED_OUTCOMES: Final = (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
+"""A person has to unpin or shorten something."""
+
+
 @dataclass(frozen=True)
 class Block:
     """Heading, list item with its lines, paragraph or piece of code, with the blank lines after it.

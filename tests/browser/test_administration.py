@@ -86,6 +86,7 @@ def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(page: Any, st
     page.locator("#upload-form").evaluate("form => { form.dataset.piece = 1000; }")
     page.locator("#id_agent_id").fill(RELEASE)
     page.locator("#id_user_id").fill("moved-in")
+    page.locator("#id_new_user").check()
     page.locator("#id_file").set_input_files(str(path))
     press(page, "Upload and preview")
     page.wait_for_url("**/admin/imports/*-*/")
@@ -117,6 +118,7 @@ def test_several_files_and_folders_go_up_as_a_zip(page: Any, stage: Stage, tmp_p
     expect(page.locator("#id_agent_id")).to_have_value("")  # the theme writes a file's name to a text input
     page.locator("#id_agent_id").fill(RELEASE)
     page.locator("#id_user_id").fill("moved-in")
+    page.locator("#id_new_user").check()
     press(page, "Upload and preview")
     page.wait_for_url("**/admin/imports/*-*/")
     row = Import.objects.latest("created_at")

@@ -25,12 +25,10 @@ from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, KNOWN_SETTINGS, EnvironmentProblem, read_environment, secret_key, unknown_settings
 from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.status import BACKGROUND
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
-from memoryhub.llm.usage.spending import CALLS
 from memoryhub.tenancy.policies import policy_classes
 from memoryhub.unfold import SCREENS
-from summaries.actions.triggers import SUMMARIES
 
 README = CHECKOUT / "README.md"
 DOCS = CHECKOUT / "docs"
@@ -309,7 +307,7 @@ def test_every_route_is_documented_with_its_scope_and_no_other() -> None:
 
 
 def _own_metrics() -> set[str]:
-    own = {id(value) for value in (*vars(conversations.actions.context).values(), BACKGROUND, CALLS, SUMMARIES)}
+    own = {id(value) for value in (*vars(conversations.actions.context).values(), *DatabaseCollector.instances)}
     return {name for collector, names in REGISTRY._collector_to_names.items() if id(collector) in own for name in names}
 
 
@@ -333,7 +331,7 @@ def test_every_alert_rule_reads_metrics_that_exist() -> None:
 def test_every_metric_is_documented() -> None:
     page = (REFERENCE / "metrics.md").read_text()
     own = [each for each in vars(conversations.actions.context).values() if isinstance(each, Counter | Histogram)]
-    own += [BACKGROUND, CALLS, SUMMARIES]
+    own += DatabaseCollector.instances
     names = [metric.name for collector in own for metric in collector.describe()]
     assert [name for name in names if f"\n| `{name}` | " not in page] == []
 

@@ -34,7 +34,7 @@ from django.utils import timezone
 from memoryhub.auth.principals import command
 from memoryhub.auth.access import actor_for_writing
 from strength.actions.write_many import write_memories
-from strength.actions.curation import curate_many, delete_many
+from strength.actions.curation_sets import curate_many, delete_many
 from strength.actions.memories import NewMemory
 by, random, name = command("test"), Random(sys.argv[1]), sys.argv[1]
 actors = [actor_for_writing(by, "kana", f"user-{n}", now=timezone.now()) for n in range(3)]

@@ -1934,11 +1934,11 @@ export interface components {
             /** Format: uuid */
             receipt_id: string | null;
         };
-        /** @description Correct project of a message. */
+        /** @description Correct project of a message; null if it belongs to none. */
         CorrectionInRequest: {
             /** @default  */
             reason?: string;
-            project: string;
+            project: string | null;
         };
         /** @description Upper bound of calls, tokens and cost to extract from an import's new conversations. */
         CostOut: {
@@ -3406,6 +3406,7 @@ export interface components {
             trigger: components["schemas"]["SleepTriggerEnum"];
             decayed_count?: number;
             archived_count?: number;
+            held_count?: number;
             consolidated_count?: number;
             merged_count?: number;
             readonly proposed_merges: number;
@@ -3746,6 +3747,7 @@ export interface components {
             trigger: components["schemas"]["SleepTriggerEnum"];
             decayed_count?: number;
             archived_count?: number;
+            held_count?: number;
             consolidated_count?: number;
             merged_count?: number;
             readonly proposed_merges: number;

@@ -26,6 +26,7 @@ MOST_AT_ONCE = 4  # more would only wait for the disk
 COUNTS = {
     "decayed_count": "decayed",
     "archived_count": "archived",
+    "held_count": "held back",
     "consolidated_count": "consolidated",
     "merged_count": "merged",
     "proposed_count": "proposed merges",

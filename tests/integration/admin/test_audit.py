@@ -19,6 +19,7 @@ from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent
 from strength.actions.curation import TRANSITIONS
+from strength.actions.curation_sets import SET_VERBS
 from strength.actions.revisions import new_revision
 from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
@@ -127,9 +128,8 @@ WRITERS = {
 @pytest.mark.parametrize("where", WRITERS)
 def test_the_verbs_that_are_written_are_those_that_have_words(where: str) -> None:
     writers, in_words = WRITERS[where]
-    found = verbs_given_to(
-        writers, closed={"apply_transition": TRANSITIONS, "enqueue_curation": {*TRANSITIONS, "delete"}}
-    )
+    closed = {"apply_transition": TRANSITIONS, "_transition": SET_VERBS, "enqueue_curation": {*TRANSITIONS, "delete"}}
+    found = verbs_given_to(writers, closed=closed)
     assert not found.unread
     in_sql = {"sleep"} if where == "a memory's story" else set()  # the view of histories says it
     assert found.written | in_sql == set(in_words)

@@ -18,7 +18,7 @@ def test_every_field_of_the_form_is_styled(boss: Client) -> None:
     page = boss.get(reverse("importer")).content.decode()
     form = page[page.index('id="upload-form"') :].partition("</form>")[0]
     fields = [tag for tag in re.findall(r"<(?:input|select)\b[^>]*>", form, re.DOTALL) if "hidden" not in tag]
-    assert len(fields) == 6
+    assert len(fields) == 7
     assert all(re.search(r'class="[^"]+"', tag) for tag in fields)
 
 
@@ -27,7 +27,7 @@ def test_several_files_of_the_form_are_one_import(
 ) -> None:
     monkeypatch.setattr(uploads, "uploads_folder", lambda: tmp_path)
     files = [SimpleUploadedFile("a.json", json.dumps([number]).encode()) for number in range(2)]
-    values = {"agent_id": "kana", "user_id": "hiroki", "columns": "", "file": files}
+    values = {"agent_id": "kana", "user_id": "hiroki", "new_user": "on", "columns": "", "file": files}
     answer = boss.post(reverse("importer"), values)
 
     row = Import.objects.get()

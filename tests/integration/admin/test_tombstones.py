@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import pytest
 from django.test import Client
+from django.urls import reverse
 
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import SECRET_USER, Hub, form_of, list_of, page_of
@@ -88,7 +90,7 @@ def test_who_writes_a_rejected_text_again_is_asked_first(boss: Client, hub: Hub)
 
 def test_another_users_decision_asks_nobody_else(boss: Client, hub: Hub) -> None:
     rejected(boss, hub.memory)
-    assert added(boss, "Likes matcha ice cream", user_id="mika").status_code == 302
+    assert added(boss, "Likes matcha ice cream", user_id="mika", new_user="mika").status_code == 302
 
 
 def test_an_edit_says_which_proposals_it_drops(boss: Client, hub: Hub) -> None:
@@ -127,3 +129,47 @@ def test_a_search_by_meaning_says_what_hashing_compares(boss: Client, hub: Hub) 
     asked = {"q": "dessert", "by": "meaning", "actor__agent__agent_id__exact": "kana", "user": SECRET_USER}
     assert "This server compares spellings" in boss.get(list_of(Memory), asked).content.decode()
     assert "compares spellings" not in boss.get(list_of(Memory), {"q": "dessert"}).content.decode()
+
+
+def found(browser: Client, words: str) -> list[Any]:
+    return [row.pk for row in browser.get(list_of(Tombstone), {"q": words}).context["cl"].result_list]
+
+
+@pytest.mark.parametrize("words", ["matcha", "liked ice", "MATCHA cream", "抹茶", "boss"])
+def test_blocked_texts_are_found_by_their_words_in_any_inflection(boss: Client, hub: Hub, words: str) -> None:
+    for content in ("Likes matcha ice cream, 抹茶アイス", "Ken is on call until 20:00."):
+        boss.post(page_of(hub.remember(content), "delete"), {"post": "yes"})
+    of_matcha, of_ken = Tombstone.objects.order_by("created_at", "id").values_list("pk", flat=True)
+    assert found(boss, words) == ([of_ken, of_matcha] if words == "boss" else [of_matcha])
+    assert found(boss, "matcha 20:00") == found(boss, "the") == found(boss, "?") == []
+
+
+def test_words_are_for_those_who_may_read_memories(staff: Any, boss: Client, hub: Hub) -> None:
+    rejected(boss, hub.memory)
+    browser = staff("view_tombstone")
+    assert (found(boss, "matcha"), found(browser, "matcha")) == ([Tombstone.objects.get().pk], [])
+
+
+@pytest.mark.parametrize("verb", ["reject", "delete", "edit"])
+def test_a_client_that_writes_a_blocked_text_is_counted_and_the_review_says_who_decided(
+    boss: Client, hub: Hub, verb: str
+) -> None:
+    former = hub.memory.content
+    if verb == "edit":
+        saved(boss, hub.memory, content="Likes hojicha ice cream")
+    elif verb == "delete":
+        boss.post(page_of(hub.memory, "delete"), {"post": "yes"})
+    else:
+        rejected(boss, hub.memory)
+    again = hub.remember(former)
+    decided = Tombstone.objects.get()
+    assert again.status == "pending" and decided.held_back == 1
+    Tombstone.objects.update(who_name="<b>ann</b>")
+    shown = boss.get(reverse("review"), {"at": f"memory:{again.pk}"}).content.decode()
+    words = {
+        "reject": "&lt;b&gt;ann&lt;/b&gt;</bdi> rejected this on",
+        "edit": "&lt;b&gt;ann&lt;/b&gt;</bdi> corrected this on",
+        "delete": "&lt;b&gt;ann&lt;/b&gt;</bdi> deleted a memory with",
+    }
+    assert words[verb] in shown and page_of(decided) in shown
+    assert ("Likes hojicha ice cream" in shown) is (verb == "edit")

@@ -185,6 +185,7 @@ def test_what_was_rejected_does_not_come_back_in_other_words(
     talk(actor, other_words, contrary)
     filed = read(actor)
     assert (texts(actor), filed["blocked"]) == ([contrary], 1), "what contradicts a refused text is news"
+    assert Tombstone.objects.get().held_back == 1, "judged by a model, it counts as well"
 
 
 def test_what_was_deleted_does_not_come_back_from_its_messages_in_any_words(actor: Actor, llm: LLMServer) -> None:

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memoryhub.auth.principals import Principal, PrincipalKind, curator
+from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Trust
 from strength.actions.memories import NewMemory, write_memory
@@ -116,7 +117,7 @@ def test_a_review_shows_every_value_that_it_approves(write: Write, admin_client:
 
 
 def test_a_curator_who_writes_the_text_of_a_waiting_memory_writes_his_own(actor: Actor, write: Write) -> None:
-    pending = write(FACT, by=UNTRUSTED, tags=["hidden"], resembles=(TombstoneReason.EDITED, date(2026, 2, 1)))
+    pending = write(FACT, by=UNTRUSTED, tags=["hidden"], resembles=(TombstoneReason.EDITED, date(2026, 2, 1), new_id()))
     own = write(FACT, by=curator(1, "Ann"), scope_level=ScopeLevel.PROJECT)
     assert own.pk != pending.pk and (own.status, own.tags) == (Status.ACTIVE, [])
 

@@ -23,7 +23,7 @@ from strength.actions.memories import NewMemory, write_memory
 from strength.actions.revisions import undo_revision
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import Kind, Source, TombstoneReason
-from strength.models import Memory
+from strength.models import Memory, Tombstone
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write
 from tests.integration.strength.talking import JOB, Model, item, read, talk, texts
@@ -219,7 +219,8 @@ def test_what_waits_says_what_it_looks_like(actor: Actor, write: Write, llm: LLM
     again = extract_all(actor, ["The user is fond of spicy cuisine."])
     assert again == {}, "said twice, it waits all the same"
     page = admin_client.get(reverse("review"), follow=True).content.decode()
-    assert "It resembles a text that a person rejected on 1 Mar 2026." in page
+    assert f"It resembles a text that <bdi>{PERSON.name}</bdi> rejected on 1 Mar 2026." in page
+    assert Tombstone.objects.get().held_back == 2, "each time"
 
 
 def test_an_untrusted_text_that_was_rejected_blocks_no_trusted_one_but_lets_it_wait(

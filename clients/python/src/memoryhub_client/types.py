@@ -161,26 +161,6 @@ class Import(TypedDict):
     undone_at: NotRequired[str | None]
 
 
-class Sleep(TypedDict):
-    """One sleep, without its changes."""
-
-    id: str
-    agent_id: str
-    user_id: str
-    dry_run: NotRequired[bool]
-    state: SleepRunState
-    trigger: SleepTrigger
-    decayed_count: NotRequired[int]
-    archived_count: NotRequired[int]
-    consolidated_count: NotRequired[int]
-    merged_count: NotRequired[int]
-    proposed_merges: int
-    now: str
-    processed_at: NotRequired[str | None]
-    undone_at: NotRequired[str | None]
-    errors: NotRequired[Any]
-
-
 class ContextMetadata(TypedDict):
     """Figures of what is in the context."""
 
@@ -200,6 +180,27 @@ class ContextMetadata(TypedDict):
     forget_request: NotRequired[str]
     layer_budgets: NotRequired[list[ShareUse]]
     trimmed_messages: NotRequired[int]
+
+
+class Sleep(TypedDict):
+    """One sleep, without its changes."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    dry_run: NotRequired[bool]
+    state: SleepRunState
+    trigger: SleepTrigger
+    decayed_count: NotRequired[int]
+    archived_count: NotRequired[int]
+    held_count: NotRequired[int]
+    consolidated_count: NotRequired[int]
+    merged_count: NotRequired[int]
+    proposed_merges: int
+    now: str
+    processed_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
+    errors: NotRequired[Any]
 
 
 class MemoryItemIn(TypedDict, total=False):
@@ -472,10 +473,10 @@ class Context(TypedDict):
 
 
 class CorrectionIn(Write, total=False):
-    """Correct project of a message."""
+    """Correct project of a message; null if it belongs to none."""
 
     reason: str
-    project: Required[str]
+    project: Required[str | None]
 
 
 class Cost(TypedDict):

@@ -89,6 +89,7 @@ def test_defaults_are_as_specified() -> None:
         "decay_clock": "elapsed", "sleeps_nightly": True, "near_duplicates": "propose", "archived_repeats": "review",
         "use_detection": "keywords", "archived_use": "reactivate", "impact_user_positive": 2.0, "impact_task_success": 1.5,
         "impact_prevented_error": 2.0, "impact_to_strength_ratio": 0.2, "max_active_memories": 5000,
+        "max_archived_share": 0.2,
     }  # fmt: skip
     search = SearchPolicy().values()
     assert search["score_weights"] == {"similarity": 0.5, "strength": 0.3, "recency": 0.2}

@@ -1,0 +1,61 @@
+"""Kinds of rows that wait for a person. The dashboard, the review page and the sidebar's count are made from the list.
+
+Each app registers its kinds when it is ready. A test demands that every state of every model waits here or is known
+not to wait.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from memoryhub.admin.dashboard import Count, Section, Tile, with_counts
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A kind of rows that a person decides about, on `page` or in the list of `model` narrowed by `query`.
+
+    `states` holds the values of the model's fields by which a row waits. Counting stops at `max_counted`, where the
+    planner's estimate would be far off.
+    """
+
+    title: Any
+    note: Any
+    model: type[Model]
+    rows: Callable[[datetime], QuerySet[Any]]
+    states: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    query: str = ""
+    page: str = ""
+    max_counted: int | None = None
+
+    def tile(self, now: datetime) -> Tile:
+        figure: Any = self.rows(now)
+        if self.max_counted is not None:
+            counted = figure[: self.max_counted + 1].count()
+            figure = Count(min(counted, self.max_counted), is_estimate=counted > self.max_counted)
+        return Tile(self.title, figure, self.note, self.model, self.query, section=Section.DECIDE, page=self.page)
+
+
+WAITING: Final[list[Waiting]] = []
+"""All kinds; the dashboard lists those of the review page first."""
+
+
+def waiting_panel(now: datetime) -> list[Tile]:
+    return [kind.tile(now) for kind in sorted(WAITING, key=lambda kind: not kind.page)]
+
+
+def waiting_elsewhere(request: HttpRequest, page: str, now: datetime) -> list[Tile]:
+    """Return what waits on other pages than `page`, as far as the person may see it."""
+    user: Any = request.user
+    tiles = [kind.tile(now) for kind in WAITING if kind.page != page]
+    return [tile for tile in with_counts([tile for tile in tiles if user.has_perm(tile.permission)]) if tile.is_waiting]
+
+
+def count_waiting(page: str, now: datetime, limit: int) -> int:
+    """Return how many rows wait on a page, at most `limit`, by one statement."""
+    rows = [kind.rows(now).order_by().values_list("pk")[:limit] for kind in WAITING if kind.page == page]
+    return min(limit, rows[0].union(*rows[1:], all=True).count())
