@@ -2,8 +2,8 @@
 
 Each running request needs about one database connection and a share of the interpreter. Without turns, a caller with
 many or slow requests would take both from all others. While several callers are active, fewer requests of each run, and
-one whose requests have run for long pauses: a short request has to wait for the interpreter and the processor behind
-all that compute.
+a caller that took much of the processor pauses: a short request has to wait for the interpreter behind all that
+compute.
 """
 
 import mmap
