@@ -321,6 +321,8 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "content": "coffee", "tags": ["a"], "source": "manual", "source_message_ids": [], "channel": "slack",
             "confidence": 0.9, "valid_from": "2026-12-01T00:00:00Z", "reason": "because",
         },
+        "memory-what-if": {"verb": "edit", "values": curated},
+        "merge-what-if": {"keep_id": memory_id},
         "memory-used": {"perspective": "p", "task_id": "t"},
         "memory-impact": {"impact_type": "task_success"},
         "memories-used": {"ids": [memory_id], "perspective": "p", "task_id": "t"},

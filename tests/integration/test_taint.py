@@ -233,6 +233,8 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     for key in (memory["id"], place.ids["memory_id"]):
         send("post", "memory-supersede", f"memories/{key}/supersede", {"content": f"{text[:90_000]}!", "reason": short})
         send("patch", "memory", f"memories/{key}", {"content": f"{text[:90_000]}?", "tags": [short], "reason": short})
+        tried = {"verb": "edit", "values": {"content": f"{text[:90_000]}??"}}
+        send("post", "memory-what-if", f"memories/{key}/what-if", tried)
         for verb in ("approve", "pin", "unpin", "archive", "reactivate", "reject"):
             if verb != "reject" or key == place.ids["memory_id"]:
                 send("post", f"memory-{verb}", f"memories/{key}/{verb}", {"reason": short})

@@ -465,6 +465,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/memories/{memory_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a change would do to the latest contexts, without making it; refused as the change itself. */
+        post: operations["memory_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/memories/archive": {
         parameters: {
             query?: never;
@@ -718,6 +735,23 @@ export interface paths {
         put?: never;
         /** @description Decide about a merge; 409 where it is decided already or its memories have changed since. */
         post: operations["merge_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/merges/{merge_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a merge would do to the latest contexts, without making it; refused as the merge itself. */
+        post: operations["merge_what_if"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1559,6 +1593,24 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description An entry of a context, as in its receipt, and the number of contexts. */
+        AffectedItemOut: {
+            layer: string;
+            source_id: string | null;
+            /** @description What a line of a written profile, whose id is `source_id`, rests on; null for anything else. */
+            memory_ids?: string[] | null;
+            /** @description Empty where the text was rejected or deleted since. */
+            excerpt: string;
+            tokens: number;
+            /** Format: double */
+            relevance: number | null;
+            /** Format: double */
+            final_score: number | null;
+            score_breakdown: components["schemas"]["ScoreBreakdownOut"] | null;
+            included: boolean;
+            reason: string;
+            contexts: number;
+        };
         /** @description A new agent. */
         AgentInRequest: {
             name?: string;
@@ -1858,6 +1910,17 @@ export interface components {
             /** @description The bytes in base64. */
             content: string;
         };
+        /** @description A context that would change; one side is null where the context is refused, such as for its limit. */
+        ComparedContextOut: {
+            /** Format: uuid */
+            receipt_id: string;
+            user_id: string;
+            /** Format: date-time */
+            created_at: string;
+            query: string;
+            before: components["schemas"]["ContextSideOut"] | null;
+            after: components["schemas"]["ContextSideOut"] | null;
+        };
         /** @description The result of a task. `used_memory_ids` takes precedence over use detection. */
         CompleteInRequest: {
             result: unknown;
@@ -1934,6 +1997,13 @@ export interface components {
             /** Format: uuid */
             receipt_id: string | null;
         };
+        /** @description One of the two contexts; its entries that the other does not have, or has with another text. */
+        ContextSideOut: {
+            total_tokens: number;
+            token_limit: number;
+            holds_memory: boolean;
+            only: components["schemas"]["ReceiptItemOut"][];
+        };
         /** @description Correct project of a message. */
         CorrectionInRequest: {
             /** @default  */
@@ -1954,6 +2024,27 @@ export interface components {
         };
         CountOut: {
             count: number;
+        };
+        /** @description The fields that people may edit; all are optional. */
+        CuratedInRequest: {
+            content?: string;
+            kind?: components["schemas"]["MemoryKindEnum"];
+            namespace?: string;
+            tags?: string[];
+            scope_level?: components["schemas"]["MemoryScopeEnum"];
+            scope_domain?: string;
+            scope_project?: string;
+            learnings?: {
+                [key: string]: string;
+            };
+            metadata?: unknown;
+            pinned?: boolean;
+            /** Format: double */
+            confidence?: number | null;
+            /** Format: date-time */
+            valid_from?: string | null;
+            /** Format: date-time */
+            valid_to?: string | null;
         };
         /** @description Events of one kind of a project on one day of the user's time zone. */
         DayOut: {
@@ -2665,6 +2756,14 @@ export interface components {
          * @enum {string}
          */
         MergeStateEnum: "proposed" | "merged" | "dismissed" | "withdrawn" | "undone";
+        /** @description A merge that is not made. */
+        MergeWhatIfInRequest: {
+            /**
+             * Format: uuid
+             * @description The memory to keep, if not the proposed one.
+             */
+            keep_id?: string;
+        };
         /** @description A message to store, in the form of either vendor. */
         MessageInRequest: {
             role: components["schemas"]["NewMessageRoleEnum"];
@@ -3735,6 +3834,38 @@ export interface components {
             previous: string | null;
             results: components["schemas"]["UserOut"][];
         };
+        /** @description A change of a memory that is not made; `values` are those of an edit, or corrections of an approval. */
+        WhatIfInRequest: {
+            /** @default edit */
+            verb?: components["schemas"]["WhatIfInVerbEnum"];
+            values?: components["schemas"]["CuratedInRequest"];
+        };
+        /**
+         * @description * `edit` - edit
+         *     * `pin` - pin
+         *     * `unpin` - unpin
+         *     * `archive` - archive
+         *     * `reactivate` - reactivate
+         *     * `approve` - approve
+         *     * `reject` - reject
+         *     * `delete` - delete
+         * @enum {string}
+         */
+        WhatIfInVerbEnum: "edit" | "pin" | "unpin" | "archive" | "reactivate" | "approve" | "reject" | "delete";
+        /** @description The effect of a change on the latest contexts, were they assembled now. Nothing was changed. */
+        WhatIfOut: {
+            /** @description Number of contexts that were compared, at most 40. */
+            contexts: number;
+            /** @description Contexts that the memory enters as the data is. */
+            held_before: number;
+            /** @description Contexts that it enters after the change. */
+            held_after: number;
+            /** @description Other entries that come. */
+            brings_in: components["schemas"]["AffectedItemOut"][];
+            /** @description Other entries that are then missing. */
+            pushes_out: components["schemas"]["AffectedItemOut"][];
+            changed: components["schemas"]["ComparedContextOut"][];
+        };
         /** @description A sleep with its changes; `runs` are the sleeps of all users, where one call began them. */
         WholeSleepOut: {
             /** Format: uuid */
@@ -4755,6 +4886,36 @@ export interface operations {
             };
         };
     };
+    memory_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path: {
+                memory_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["WhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfOut"];
+                };
+            };
+        };
+    };
     memories_archive: {
         parameters: {
             query?: never;
@@ -5190,6 +5351,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MergeOut"];
+                };
+            };
+        };
+    };
+    merge_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                merge_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["MergeWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfOut"];
                 };
             };
         };

@@ -184,6 +184,11 @@ class Operations:
         return Call("POST", path("memories", memory_id, "used"), body=fields)
 
     @operation
+    def memory_what_if(self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.WhatIfIn]) -> Call[t.WhatIf]:
+        """Return what a change would do to the latest contexts, without making it; refused as the change itself."""
+        return Call("POST", path("memories", memory_id, "what-if"), body=fields, conditions={"If-Match": if_match})
+
+    @operation
     def memories_archive(self, **fields: Unpack[t.ArchiveIn]) -> Call[t.Updated]:
         """Archive those of the memories that are active."""
         return Call("POST", path("memories", "archive"), body=fields)
@@ -259,6 +264,11 @@ class Operations:
     def merge_undo(self, merge_id: str, **fields: Unpack[t.Reason]) -> Call[t.Merge]:
         """Decide about a merge; 409 where it is decided already or its memories have changed since."""
         return Call("POST", path("merges", merge_id, "undo"), body=fields)
+
+    @operation
+    def merge_what_if(self, merge_id: str, **fields: Unpack[t.MergeWhatIfIn]) -> Call[t.WhatIf]:
+        """Return what a merge would do to the latest contexts, without making it; refused as the merge itself."""
+        return Call("POST", path("merges", merge_id, "what-if"), body=fields)
 
     @operation
     def message_delete(self, message_id: str, **query: Unpack[t.MessageDeleteQuery]) -> Call[t.Deletion]:
