@@ -11,8 +11,6 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
-
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
@@ -20,7 +18,7 @@ from conversations.domain.differences import Difference, Outcome
 from conversations.domain.messages import Role
 from conversations.domain.routing import AUTO, UNNAMED
 from conversations.models import Message, Receipt, Session
-from memoryhub.auth.access import Tenant, visible_to
+from memoryhub.auth.access import Tenant
 from memoryhub.auth.principals import Principal
 from memoryhub.db.rehearsal import rehearsal
 from memoryhub.embeddings.spaces import query_vectors_kept
@@ -46,16 +44,16 @@ class Comparison:
     difference: Difference
 
 
-def latest_receipts(owner: Q, *, by: Principal, limit: int = MAX_CONTEXTS) -> list[Receipt]:
-    """Return the latest receipts of an owner that the principal may read and that can be assembled again.
+def latest_receipts(actor_ids: Sequence[UUID], *, limit: int = MAX_CONTEXTS) -> list[Receipt]:
+    """Return the latest receipts of some actors that can be assembled again.
 
-    `owner` is a condition on receipts. Left out are trials, contexts without memory, and those without their message.
+    Left out are trials, contexts without memory, and those without their message.
     """
-    latest = visible_to(Receipt.objects.filter(owner), by).order_by("-created_at", "-id")
+    latest = Receipt.objects.filter(actor_id__in=actor_ids).order_by("-created_at", "-id")
     keys = list(latest.values_list("actor_id", "pk")[: READ_AHEAD * limit])
     rows = Receipt.objects.filter(actor_id__in={actor for actor, _key in keys}, pk__in=[key for _actor, key in keys])
-    rows = rows.exclude(query="").defer("items", "source_ids").order_by("-created_at", "-id")
-    return [row for row in rows if _is_repeatable(row.metadata)][:limit]
+    rows = rows.exclude(query="").select_related("actor").defer("items", "source_ids")
+    return [row for row in rows.order_by("-created_at", "-id") if _is_repeatable(row.metadata)][:limit]
 
 
 def _is_repeatable(metadata: Mapping[str, Any]) -> bool:

@@ -18,6 +18,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
+from conversations.actions.what_if import Effect
+from conversations.admin.what_if import effect_context, effect_page, may_see_contexts
 from memoryhub.admin.base import as_uuid, clock, excerpt, principal, render_page, title_with_time, truncated
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import CuratedAdmin, without_fields
@@ -26,6 +28,7 @@ from memoryhub.admin.object_actions import (
     NEXT,
     Change,
     Done,
+    change_url,
     next_url,
     object_action,
     row_page,
@@ -53,7 +56,7 @@ from strength.actions.merges import undo_merge
 from strength.actions.review import UnusableView, delete_view, open_merges, save_view
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
-from strength.actions.what_if import EDIT, VERBS, WhatIf, what_if
+from strength.actions.what_if import EDIT, VERBS, what_if
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk_action, undo_batch_view
 from strength.admin.labels import FIELD_LABELS, IMPACT_LABELS, STATUS_COLOURS, STATUS_LABELS
 from strength.admin.memory_detail import memory_context, retrieval_page
@@ -75,7 +78,7 @@ from strength.admin.memory_list import (
     strength_bar,
 )
 from strength.admin.tombstones import tombstones_of, with_former_text
-from strength.admin.what_if import VERB_LABELS, effect_context, heading, may_see_contexts
+from strength.admin.what_if import VERB_LABELS, heading
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
@@ -328,7 +331,7 @@ class MemoryAdmin(CuratedAdmin):
         """Show what a change would do to the latest contexts: as a fragment on the memory's page, or as a page."""
         if request.method != "POST" or not self.may_act(request, memory) or not may_see_contexts(request):
             raise PermissionDenied
-        verb, context = submitted_text(request, "try"), dict[str, Any](memory=memory)
+        verb, context = submitted_text(request, "try"), dict[str, Any]()
         try:
             if verb not in VERBS:
                 raise WrongState(_("Unknown action. Reload the page and try again."))
@@ -336,12 +339,9 @@ class MemoryAdmin(CuratedAdmin):
             context |= effect_context(self._effect(request, memory, verb))
         except DomainError as error:
             context["problem"] = str(error)
-        if request.headers.get("HX-Request") == "true":
-            return TemplateResponse(request, "admin/strength/memory/what_if.html", context)
-        page = "admin/strength/memory/what_if_page.html"
-        return render_page(request, page, title=_("What would change"), opts=self.opts, **context)
+        return effect_page(request, title=_("What would change"), back=change_url(memory), **context)
 
-    def _effect(self, request: HttpRequest, memory: Memory, verb: str) -> WhatIf:
+    def _effect(self, request: HttpRequest, memory: Memory, verb: str) -> Effect:
         stored = Memory.objects.select_related("actor__agent").get(pk=memory.pk, actor_id=memory.actor_id)
         values: dict[str, Any] = {}
         if verb == EDIT:

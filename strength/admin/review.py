@@ -17,6 +17,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.what_if import Effect
+from conversations.admin.what_if import effect_context, may_see_contexts
 from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_change, submitted_number, submitted_text
@@ -41,10 +43,10 @@ from strength.actions.review import (
     write_review_instructions,
 )
 from strength.actions.revisions import undo_revision
-from strength.actions.what_if import WhatIf, what_if, what_if_merged
+from strength.actions.what_if import what_if, what_if_merged
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
-from strength.admin.what_if import effect_context, heading, may_see_contexts
+from strength.admin.what_if import heading
 from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Order, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
@@ -344,7 +346,7 @@ def _try_decision(request: HttpRequest, params: ReviewParams, verb: str, item: I
     return _page(request, at, text=typed if is_edited else None, beside={"effect": effect})
 
 
-def _effect(request: HttpRequest, verb: str, item: Item) -> WhatIf:
+def _effect(request: HttpRequest, verb: str, item: Item) -> Effect:
     by, now, version = principal(request), clock(), submitted_number(request, "version")
     if (item.is_merge, verb) not in DECISIONS or verb == "dismiss":
         raise WrongState(_("Unknown action. Reload the page and try again."))

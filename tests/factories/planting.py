@@ -302,6 +302,8 @@ BODIES: dict[tuple[str, str], Body] = {
     ("memories-retrieve", "post"): lambda planted: {**planted.names, "query": "green tea"},
     ("memory", "patch"): lambda planted: {"tags": ["changed"]},
     ("memory-restore", "post"): lambda planted: {"revision_id": planted.ids["revision_id"]},
+    ("agent-what-if", "post"): lambda planted: {"policy": {"max_tokens": 4_000}},
+    ("actor-what-if", "post"): lambda planted: {"policy": {"max_tokens": 4_000}},
     ("memory-what-if", "post"): lambda planted: {"verb": "edit", "values": {"content": "something else"}},
     ("merge-what-if", "post"): lambda planted: {},
     ("memory-supersede", "post"): lambda planted: {"content": "something else by now"},

@@ -266,6 +266,7 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     send("post", "sleep-runs", "sleep-runs", WHO)
     other = "0198d1a2-0000-7000-8000-000000000000"
     send("post", "sleep-run-undo", f"sleep-runs/{other}/undo", {"reason": short})
+    send("post", "merge-what-if", f"merges/{other}/what-if", {})
     for verb in ("accept", "dismiss", "undo"):
         send("post", f"merge-{verb}", f"merges/{other}/{verb}", {"reason": short})
 
@@ -314,6 +315,8 @@ def _attack_imports(send: Any, place: Place, text: str) -> None:
 def _attack_rules(send: Any, place: Place, text: str) -> None:
     rules = {"system_prompt": text, "policy": {"untrusted_channels": [], "system_prompt": text[:10_000]}}
     send("post", "agents", "agents", {"agent_id": "attacker", **rules})
+    send("post", "agent-what-if", "agents/kana/what-if", rules)
+    send("post", "actor-what-if", f"actors/what-if{WHOSE}", {"policy": rules["policy"]})
     send("patch", "agent", "agents/kana", {**rules, "domain": text[:255], "topics_include": [text[:255]]})
     send("patch", "actors", f"actors{WHOSE}", {"policy": rules["policy"]})
     send("delete", "actors", f"actors{WHOSE}")

@@ -36,6 +36,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/actors/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what other policy overrides of a user would do to the user's latest contexts. */
+        post: operations["actor_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -70,6 +87,23 @@ export interface paths {
         head?: never;
         /** @description Change an agent's fields; what is left out stays. */
         patch: operations["agent_update"];
+        trace?: never;
+    };
+    "/api/v1/agents/{agent_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a change of an agent, such as of its policies, would do to the latest contexts of its users. */
+        post: operations["agent_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/changes": {
@@ -1593,6 +1627,10 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description Policy overrides of a user that are not stored. */
+        ActorWhatIfInRequest: {
+            policy: unknown;
+        };
         /** @description An entry of a context, as in its receipt, and the number of contexts. */
         AffectedItemOut: {
             layer: string;
@@ -1658,6 +1696,21 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["AgentOut"][];
+        };
+        /** @description A change of an agent that is not made. */
+        AgentWhatIfInRequest: {
+            name?: string;
+            language?: components["schemas"]["LanguageEnum"];
+            system_prompt?: string;
+            domain?: string;
+            related_domains?: string[];
+            current_project?: string;
+            fixed_user_id?: string;
+            policy?: unknown;
+            strategies?: components["schemas"]["StrategiesInRequest"];
+            topics_include?: string[];
+            topics_exclude?: string[];
+            retrieval_config?: unknown;
         };
         /** @description A document with a line appended; `pending`: the line stays out of contexts until it is approved. */
         AppendedOut: {
@@ -2001,6 +2054,7 @@ export interface components {
         ContextSideOut: {
             total_tokens: number;
             token_limit: number;
+            /** @description Whether the changed memory enters. */
             holds_memory: boolean;
             only: components["schemas"]["ReceiptItemOut"][];
         };
@@ -2174,6 +2228,20 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["DocumentVersionOut"][];
+        };
+        /** @description The effect of a change on the latest contexts, were they assembled now. Nothing was changed. */
+        EffectOut: {
+            /** @description Number of contexts that were compared, at most 40. */
+            contexts: number;
+            /** @description Contexts that the memory enters as the data is. */
+            held_before: number;
+            /** @description Contexts that it enters after the change. */
+            held_after: number;
+            /** @description Other entries that come. */
+            brings_in: components["schemas"]["AffectedItemOut"][];
+            /** @description Other entries that are then missing. */
+            pushes_out: components["schemas"]["AffectedItemOut"][];
+            changed: components["schemas"]["ComparedContextOut"][];
         };
         /** @description One line for a document, with its channel. */
         EntryInRequest: {
@@ -3852,20 +3920,6 @@ export interface components {
          * @enum {string}
          */
         WhatIfInVerbEnum: "edit" | "pin" | "unpin" | "archive" | "reactivate" | "approve" | "reject" | "delete";
-        /** @description The effect of a change on the latest contexts, were they assembled now. Nothing was changed. */
-        WhatIfOut: {
-            /** @description Number of contexts that were compared, at most 40. */
-            contexts: number;
-            /** @description Contexts that the memory enters as the data is. */
-            held_before: number;
-            /** @description Contexts that it enters after the change. */
-            held_after: number;
-            /** @description Other entries that come. */
-            brings_in: components["schemas"]["AffectedItemOut"][];
-            /** @description Other entries that are then missing. */
-            pushes_out: components["schemas"]["AffectedItemOut"][];
-            changed: components["schemas"]["ComparedContextOut"][];
-        };
         /** @description A sleep with its changes; `runs` are the sleeps of all users, where one call began them. */
         WholeSleepOut: {
             /** Format: uuid */
@@ -4033,6 +4087,37 @@ export interface operations {
             };
         };
     };
+    actor_what_if: {
+        parameters: {
+            query: {
+                agent_id: string;
+                user_id?: string;
+            };
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActorWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
+                };
+            };
+        };
+    };
     agents_list: {
         parameters: {
             query?: {
@@ -4126,6 +4211,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentOut"];
+                };
+            };
+        };
+    };
+    agent_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AgentWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
         };
@@ -4911,7 +5026,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WhatIfOut"];
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
         };
@@ -5378,7 +5493,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WhatIfOut"];
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
         };

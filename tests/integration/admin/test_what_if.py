@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from conversations.admin.what_if import PERMISSIONS
 from conversations.models import Receipt
 from strength.models import Memory, MemoryRevision
 from tests.integration.admin.conftest import Hub, form_of, page_of
@@ -50,7 +51,9 @@ def test_without_javascript_it_is_a_page(boss: Client, tea: Memory) -> None:
 
 def test_what_changes_nothing_says_so(boss: Client, hub: Hub) -> None:
     memory = hub.remember("The user likes green tea.")
-    assert "No context has been assembled yet" in tried(boss, memory, "archive").content.decode()
+    assert (
+        "No context has been assembled yet that this could change." in tried(boss, memory, "archive").content.decode()
+    )
     hub.ask("Which tea do I like?")
     assert "The latest context would not change." in tried(boss, memory, "edit", tags="drinks").content.decode()
 
@@ -115,3 +118,26 @@ def test_the_review_shows_no_contexts_to_those_who_may_not_see_them(staff: Any, 
     assert b"try-approve" not in shown.content
     sent = {"verb": "try-approve", "item": str(shown.context["item"])}
     assert person.post(reverse("review"), sent).status_code == 403
+
+
+def test_policies_are_tried_on_the_page_of_their_agent_or_user(boss: Client, hub: Hub, tea: Memory) -> None:
+    for row, name in ((hub.agent, "agent"), (hub.actor, "actor")):
+        page = boss.get(page_of(row))
+        form = form_of(page) | {"policy_include_profile": "false", "policy_include_semantic_memory": "false"}
+        shown = boss.post(page.context["what_if_url"], form, headers=FRAGMENT).content.decode()
+        assert "1 of the latest 1 contexts would change." in shown, (name, shown)
+        assert "The user likes green tea." in shown
+        row.refresh_from_db()
+        assert "include_profile" not in row.policy
+        wrong = boss.post(
+            page.context["what_if_url"], {**form, "policy_max_tokens": "1"}, headers=FRAGMENT
+        ).content.decode()
+        assert "hub-problem" in wrong
+
+
+def test_policies_take_the_permission_to_change_them(staff: Any, hub: Hub) -> None:
+    person = staff(*(name.partition(".")[2] for name in PERMISSIONS))
+    address = reverse("what_if")
+    assert person.post(address, {"agent": hub.agent.pk}).status_code == 403
+    assert b"Open an agent or a user" in person.get(address).content
+    assert b"Open an agent or a user" in person.post(address, {"agent": "nobody"}).content

@@ -188,3 +188,23 @@ def test_what_is_announced_is_what_happens(
         with django_capture_on_commit_callbacks(execute=True), transaction.atomic():
             trial.make()
         assert announced(effect, "after") == contexts_now(receipts, by=PERSON, now=now), trial.name
+
+
+def test_policies_of_an_agent_and_of_a_user_are_tried(client: APIClient) -> None:
+    remember(client, "The user likes green tea.")
+    ask(client, "Which tea do I like?")
+    client.post(f"{API}/context", {"agent_id": "kana", "user_id": "mai", "message": "Which tea do I like?"})
+    without = {"policy": {"include_profile": False, "include_semantic_memory": False}}
+    of_agent = client.post(f"{API}/agents/kana/what-if", without).json()
+    of_user = client.post(f"{API}/actors/what-if?agent_id=kana&user_id=hiroki", without).json()
+    assert (of_agent["contexts"], of_user["contexts"]) == (2, 1)
+    for effect in (of_agent, of_user):
+        assert [item["excerpt"] for item in effect["pushes_out"]] == ["The user likes green tea."]
+        assert (effect["held_before"], effect["held_after"]) == (0, 0)
+    small = client.post(f"{API}/actors/what-if?agent_id=kana&user_id=hiroki", {"policy": {"max_tokens": 1}})
+    assert small.status_code == 400
+    assert client.post(f"{API}/actors/what-if?agent_id=kana&user_id=nobody", without).status_code == 404
+    assert client.post(f"{API}/agents/nobody/what-if", without).status_code == 404
+    assert client_with_key(is_trusted=False).post(f"{API}/agents/kana/what-if", without).status_code == 403
+    assert client_with_key(scopes=[Scope.READ]).post(f"{API}/agents/kana/what-if", without).status_code == 403
+    assert client.get(f"{API}/agents/kana").json()["policy"] == {}

@@ -11,14 +11,16 @@ from django.db import transaction
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.replays import calls_of
+from conversations.actions.what_if import Effect, what_if_user
 from conversations.models import Receipt
 from memoryhub.auth.access import Tenant
+from memoryhub.auth.actions import set_actor_policy
 from memoryhub.auth.principals import Principal, curator
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import merge
-from strength.actions.what_if import WhatIf, what_if, what_if_merged
+from strength.actions.what_if import what_if, what_if_merged
 from strength.domain.memories import Kind, Status
 from strength.models import Memory, Merge
 
@@ -59,7 +61,7 @@ class Trial:
     """A change: how its effect is announced, and how it is made."""
 
     name: str
-    announce: Callable[[], WhatIf]
+    announce: Callable[[], Effect]
     make: Callable[[], object]
 
 
@@ -75,6 +77,8 @@ def a_trial(actor: Actor, dice: random.Random, now: datetime) -> Trial:
             lambda: what_if_merged(proposal=proposal, by=PERSON, now=now),
             lambda: merge(proposal=proposal, by=PERSON, reason="", now=now),
         )
+    if dice.random() < 0.15:
+        return _policy_trial(actor, dice, now)
     memory = dice.choice(list(Memory.objects.of([actor.pk]).select_related("actor__agent").order_by("id")))
     by_status: dict[str, Sequence[str]] = {
         Status.ACTIVE: ("edit", "archive", "reject", "pin", "delete"),
@@ -98,6 +102,13 @@ def a_trial(actor: Actor, dice: random.Random, now: datetime) -> Trial:
     return Trial(verb, lambda: what_if(memory=memory, verb=verb, values=values, **change), make)
 
 
+def _policy_trial(actor: Actor, dice: random.Random, now: datetime) -> Trial:
+    policy = {"max_tokens": dice.choice((1_200, 2_000, 8_000)), "include_profile": dice.random() < 0.5}
+    policy |= {"score_weights": {"similarity": 0.1, "strength": 0.8, "recency": 0.1}} if dice.random() < 0.5 else {}
+    change: dict[str, Any] = {"actor": actor, "policy": policy, "expected_version": None, "by": PERSON, "now": now}
+    return Trial("policy", lambda: what_if_user(**change), lambda: set_actor_policy(**change))
+
+
 def contexts_now(receipts: Sequence[Receipt], *, by: Principal, now: datetime) -> list[Any]:
     """Return the context of each receipt's call as a client gets it, without the chance of its nonce."""
     contexts = []
@@ -111,7 +122,7 @@ def contexts_now(receipts: Sequence[Receipt], *, by: Principal, now: datetime) -
     return contexts
 
 
-def announced(effect: WhatIf, side: str) -> list[Any]:
+def announced(effect: Effect, side: str) -> list[Any]:
     """Return the contexts of one side of an announced effect, in the form of `contexts_now`."""
     contexts = []
     for each in effect.comparisons:

@@ -121,8 +121,8 @@ class ReceiptItem(TypedDict):
     reason: str
 
 
-class AgentPatch(TypedDict, total=False):
-    """Fields of an agent that can be set."""
+class AgentWhatIfIn(Write, total=False):
+    """A change of an agent that is not made."""
 
     name: str
     language: Language
@@ -272,13 +272,19 @@ class Actor(TypedDict):
     etag: NotRequired[str]
 
 
+class ActorWhatIfIn(Whose, Write, total=False):
+    """Policy overrides of a user that are not stored."""
+
+    policy: Required[Any]
+
+
 class AffectedItem(ReceiptItem):
     """An entry of a context, as in its receipt, and the number of contexts."""
 
     contexts: int
 
 
-class AgentIn(AgentPatch, Write, total=False):
+class AgentIn(AgentWhatIfIn, total=False):
     """A new agent."""
 
     agent_id: str
@@ -644,6 +650,18 @@ class DocumentVersion(TypedDict):
     by: dict[str, str]
     reason: NotRequired[str]
     created_at: str
+
+
+class Effect(TypedDict):
+    """The effect of a change on the latest contexts, were they assembled now. Nothing was changed."""
+
+    contexts: int
+    held_before: int
+    held_after: int
+    brings_in: list[AffectedItem]
+    pushes_out: list[AffectedItem]
+    changed: list[ComparedContext]
+    etag: NotRequired[str]
 
 
 class EntryIn(Whose, Write, total=False):
@@ -1033,6 +1051,23 @@ class ActorPatch(Whose, total=False):
     """Policy overrides of a user."""
 
     policy: Any
+
+
+class AgentPatch(TypedDict, total=False):
+    """Fields of an agent that can be set."""
+
+    name: str
+    language: Language
+    system_prompt: str
+    domain: str
+    related_domains: list[str]
+    current_project: str
+    fixed_user_id: str
+    policy: Any
+    strategies: StrategiesIn
+    topics_include: list[str]
+    topics_exclude: list[str]
+    retrieval_config: Any
 
 
 class MemoryPatch(CuratedIn, total=False):
@@ -1603,18 +1638,6 @@ class WhatIfIn(Write, total=False):
 
     verb: WhatIfInVerb
     values: CuratedIn
-
-
-class WhatIf(TypedDict):
-    """The effect of a change on the latest contexts, were they assembled now. Nothing was changed."""
-
-    contexts: int
-    held_before: int
-    held_after: int
-    brings_in: list[AffectedItem]
-    pushes_out: list[AffectedItem]
-    changed: list[ComparedContext]
-    etag: NotRequired[str]
 
 
 class WholeSleep(Sleep):
