@@ -7,21 +7,23 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.utils.translation import gettext_lazy as _
-
 from conversations.actions.replays import Comparison, compare_contexts, latest_receipts
 from conversations.domain.differences import Item, Outcome, by_frequency, is_of
 from memoryhub.auth.actions import set_actor_policy, update_agent
-from memoryhub.auth.principals import Forbidden, Principal, Scope
+from memoryhub.auth.principals import Principal, Scope
 from memoryhub.tenancy.models import Actor, Agent
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Contexts without and with a change, and the memory that it is about, if any."""
+    """Contexts without and with a change, and the memory that it is about, if any.
+
+    Numbers alone where the principal may not read: no context and no entry is listed.
+    """
 
     comparisons: Sequence[Comparison]
-    memory_id: UUID | None = None
+    memory_id: UUID | None
+    may_read: bool
 
     @property
     def held_before(self) -> int:
@@ -33,17 +35,17 @@ class Effect:
 
     @property
     def changed(self) -> list[Comparison]:
-        return [each for each in self.comparisons if each.difference.is_changed]
+        return [each for each in self.comparisons if each.difference.is_changed and self.may_read]
 
     @property
     def brings_in(self) -> list[tuple[Item, int]]:
         """Return the other entries that would come, with the number of contexts."""
-        return by_frequency(self._others(item for each in self.comparisons for item in each.difference.came))
+        return by_frequency(self._others(item for each in self.changed for item in each.difference.came))
 
     @property
     def pushes_out(self) -> list[tuple[Item, int]]:
         """Return the other entries that would be missing, with the number of contexts."""
-        return by_frequency(self._others(item for each in self.comparisons for item in each.difference.went))
+        return by_frequency(self._others(item for each in self.changed for item in each.difference.went))
 
     def holds_memory(self, outcome: Outcome | None) -> bool:
         return self.memory_id is not None and outcome is not None and outcome.holds(str(self.memory_id))
@@ -60,14 +62,13 @@ def effect_of(
     by: Principal,
     now: datetime,
 ) -> Effect:
-    """Return what a change would do to the latest contexts of actors that the principal may read.
+    """Return what a change would do to the latest contexts of actors that the principal may see.
 
-    Raises what the change raises, and Forbidden for a key that may not read contexts.
+    Raises what the change raises.
     """
-    if Scope.READ not in by.scopes:
-        raise Forbidden(_("The contexts that a change would affect need the scope `read`."))
     receipts = latest_receipts(actor_ids)
-    return Effect(compare_contexts(receipts=receipts, change=change, by=by, now=now), memory_id)
+    comparisons = compare_contexts(receipts=receipts, change=change, by=by, now=now)
+    return Effect(comparisons, memory_id, may_read=Scope.READ in by.scopes)
 
 
 def readable_users(agent_id: str, by: Principal) -> list[UUID]:

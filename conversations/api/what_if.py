@@ -11,7 +11,7 @@ from conversations.actions.what_if import Effect, what_if_agent, what_if_user
 from conversations.api.serializers import ReceiptItemOut
 from conversations.domain.differences import Item, Outcome
 from memoryhub.api.agents import ActorPatch, AgentPatch
-from memoryhub.api.fields import TenantQuery
+from memoryhub.api.fields import TenantSerializer
 from memoryhub.api.views import IF_MATCH, ApiView, operation
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Scope
@@ -22,7 +22,7 @@ class AgentWhatIfIn(AgentPatch):
     """A change of an agent that is not made."""
 
 
-class ActorWhatIfIn(ActorPatch):
+class ActorWhatIfIn(ActorPatch, TenantSerializer):
     """Policy overrides of a user that are not stored."""
 
 
@@ -60,7 +60,7 @@ class EffectOut(serializers.Serializer):
     held_after = serializers.IntegerField(help_text="Contexts that it enters after the change.")
     brings_in = AffectedItemOut(many=True, help_text="Other entries that come.")
     pushes_out = AffectedItemOut(many=True, help_text="Other entries that are then missing.")
-    changed = ComparedContextOut(many=True)
+    changed = ComparedContextOut(many=True, help_text="Without the scope `read`, no text is listed.")
 
 
 def effect_answer(effect: Effect) -> Response:
@@ -106,13 +106,11 @@ class AgentWhatIf(ApiView):
 class ActorWhatIf(ApiView):
     idempotent_in_transaction = False
 
-    @operation(
-        "actor_what_if", Scope.WRITE, request=ActorWhatIfIn, responses=EffectOut, parameters=[TenantQuery, IF_MATCH]
-    )
+    @operation("actor_what_if", Scope.WRITE, request=ActorWhatIfIn, responses=EffectOut, parameters=[IF_MATCH])
     def post(self, request: Request) -> Response:
         """Return what other policy overrides of a user would do to the user's latest contexts."""
-        tenant = self.reading(self.query(TenantQuery))
+        values = self.validated(ActorWhatIfIn)
+        tenant = self.reading(values)
         if tenant.actor is None:
             raise UnknownRow("No such user of this agent.")
-        policy = self.validated(ActorWhatIfIn)["policy"]
-        return effect_answer(what_if_user(actor=tenant.actor, policy=policy, **self.change))
+        return effect_answer(what_if_user(actor=tenant.actor, policy=values["policy"], **self.change))

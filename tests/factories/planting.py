@@ -303,7 +303,7 @@ BODIES: dict[tuple[str, str], Body] = {
     ("memory", "patch"): lambda planted: {"tags": ["changed"]},
     ("memory-restore", "post"): lambda planted: {"revision_id": planted.ids["revision_id"]},
     ("agent-what-if", "post"): lambda planted: {"policy": {"max_tokens": 4_000}},
-    ("actor-what-if", "post"): lambda planted: {"policy": {"max_tokens": 4_000}},
+    ("actor-what-if", "post"): lambda planted: {**planted.names, "policy": {"max_tokens": 4_000}},
     ("memory-what-if", "post"): lambda planted: {"verb": "edit", "values": {"content": "something else"}},
     ("merge-what-if", "post"): lambda planted: {},
     ("memory-supersede", "post"): lambda planted: {"content": "something else by now"},

@@ -233,7 +233,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "agent": agent,
         "agent-what-if": agent,
         "actors": {"policy": agent["policy"]},
-        "actor-what-if": {"policy": agent["policy"]},
+        "actor-what-if": {**names, "policy": agent["policy"]},
         "sessions": session,
         "session": {"title": "t", "metadata": {"a": 1}},
         "session-forget": {"from_seq": 1, "to_seq": 2, "dry_run": True, "reason": "because"},

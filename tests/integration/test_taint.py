@@ -316,7 +316,7 @@ def _attack_rules(send: Any, place: Place, text: str) -> None:
     rules = {"system_prompt": text, "policy": {"untrusted_channels": [], "system_prompt": text[:10_000]}}
     send("post", "agents", "agents", {"agent_id": "attacker", **rules})
     send("post", "agent-what-if", "agents/kana/what-if", rules)
-    send("post", "actor-what-if", f"actors/what-if{WHOSE}", {"policy": rules["policy"]})
+    send("post", "actor-what-if", "actors/what-if", {**WHO, "policy": rules["policy"]})
     send("patch", "agent", "agents/kana", {**rules, "domain": text[:255], "topics_include": [text[:255]]})
     send("patch", "actors", f"actors{WHOSE}", {"policy": rules["policy"]})
     send("delete", "actors", f"actors{WHOSE}")

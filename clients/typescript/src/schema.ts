@@ -1630,6 +1630,8 @@ export interface components {
         /** @description Policy overrides of a user that are not stored. */
         ActorWhatIfInRequest: {
             policy: unknown;
+            agent_id: string;
+            user_id?: string;
         };
         /** @description An entry of a context, as in its receipt, and the number of contexts. */
         AffectedItemOut: {
@@ -2241,6 +2243,7 @@ export interface components {
             brings_in: components["schemas"]["AffectedItemOut"][];
             /** @description Other entries that are then missing. */
             pushes_out: components["schemas"]["AffectedItemOut"][];
+            /** @description Without the scope `read`, no text is listed. */
             changed: components["schemas"]["ComparedContextOut"][];
         };
         /** @description One line for a document, with its channel. */
@@ -4089,10 +4092,7 @@ export interface operations {
     };
     actor_what_if: {
         parameters: {
-            query: {
-                agent_id: string;
-                user_id?: string;
-            };
+            query?: never;
             header?: {
                 /** @description The same key and body again within 24 hours get the first answer. */
                 "Idempotency-Key"?: string;

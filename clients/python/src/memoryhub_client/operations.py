@@ -32,7 +32,7 @@ class Operations:
     @operation
     def actor_what_if(self, *, if_match: str | None = None, **fields: Unpack[t.ActorWhatIfIn]) -> Call[t.Effect]:
         """Return what other policy overrides of a user would do to the user's latest contexts."""
-        return Call("POST", path("actors", "what-if"), body=fields, tenant="query", conditions={"If-Match": if_match})
+        return Call("POST", path("actors", "what-if"), body=fields, tenant="body", conditions={"If-Match": if_match})
 
     @listing
     def agents_list(self, **query: Unpack[t.Paging]) -> Call[t.Agent]:

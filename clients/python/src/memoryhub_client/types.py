@@ -272,10 +272,12 @@ class Actor(TypedDict):
     etag: NotRequired[str]
 
 
-class ActorWhatIfIn(Whose, Write, total=False):
+class ActorWhatIfIn(Write, total=False):
     """Policy overrides of a user that are not stored."""
 
     policy: Required[Any]
+    agent_id: str
+    user_id: str
 
 
 class AffectedItem(ReceiptItem):
