@@ -17,6 +17,8 @@ from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.search import MemorySearch, SearchResults, pinned_memories, search_memories, visible_memory
+from strength.actions.what_if import EDIT
+from strength.actions.what_if import what_if as effect_of
 from strength.api.memories import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.api.search import SearchIn
 from strength.domain.memories import MAX_CONTENT_LENGTH
@@ -129,6 +131,21 @@ def forget(
         now=call.now,
     )
     return {"id": memory.pk, "status": memory.status}
+
+
+@tool(scope=Scope.WRITE, in_transaction=False)
+def what_if(call: Call, memory_id: MemoryId, content: Text | None = None) -> dict[str, Any]:
+    """Tell, without changing anything, what correcting a memory (without content: forgetting it) does to contexts."""
+    memory = call.owned(Memory.objects.all(), memory_id)
+    values = {} if content is None else call.validated(MemoryPatch, {"content": content})
+    verb = "archive" if content is None else EDIT
+    effect = effect_of(memory=memory, verb=verb, values=values, expected_version=None, by=call.principal, now=call.now)
+    figures = {"contexts": len(effect.comparisons), "before": effect.held_before, "after": effect.held_after}
+    others = {"brings_in": effect.brings_in, "pushes_out": effect.pushes_out}
+    return figures | {
+        name: [{"id": item["source_id"], "text": item["excerpt"], "contexts": count} for item, count in items]
+        for name, items in others.items()
+    }
 
 
 @tool(scope=Scope.READ, in_transaction=False, profile="connector")

@@ -92,7 +92,8 @@ class ContextRequest:
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
     tool is described. One that does not remember holds the message and later ones. `instructions` are the
     client's, for this call. `shown` is the conversation as the client shows it, without the message; None where what is
-    stored is the conversation.
+    stored is the conversation. `nonce` is the block's first one where two assemblies are compared: a random one may
+    take another number of tokens.
     """
 
     message: str
@@ -111,12 +112,14 @@ class ContextRequest:
     remembers: bool = True
     instructions: str = field(default="", repr=False)
     shown: tuple[ShownMessage, ...] | None = field(default=None, repr=False)
+    nonce: str = ""
     options: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
-        values = {} if self.project == UNNAMED else {"project": self.project}
+        values: dict[str, Any] = {} if self.project == UNNAMED else {"project": self.project}
         values |= {"author": self.author} if self.author else {}
+        values |= {} if self.remembers else {"remembers": False}
         return {**values, "perspective": self.perspective, "format": self.format, "options": dict(self.options)}
 
 
@@ -354,6 +357,8 @@ def _nonces(request: LayerRequest) -> Iterator[str]:
         session = request.context.session
         owner = session.pk if session else request.tenant.actor_id
         yield salted_hmac("remembered", str(owner), algorithm="sha256").hexdigest()[: 2 * NONCE_BYTES]
+    if request.context.nonce:
+        yield request.context.nonce
     while True:
         yield secrets.token_hex(NONCE_BYTES)
 

@@ -16,6 +16,7 @@ from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.auth.screening import Screening
 from memoryhub.db.prepared import prepared_cursor
+from memoryhub.db.rehearsal import is_rehearsal
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Actor
 
@@ -136,6 +137,8 @@ def forget_sources(source_ids: Sequence[UUID]) -> None:
     Once more a minute later, for contexts that were being assembled meanwhile and had read them. Not filtered by actor:
     a `universal` memory is in the receipts of other actors as well.
     """
+    if is_rehearsal():  # receipts enter no context, and a pinned memory is in all of them
+        return
     for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
         ids = [str(source_id) for source_id in source_ids[start : start + FORGET_BATCH_SIZE]]
         clear_excerpts(ids)

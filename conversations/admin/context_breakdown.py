@@ -16,11 +16,10 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.assembly import Assembly
 from conversations.domain.budget import Reason
+from conversations.domain.differences import Item, identity
 from conversations.domain.layers import BY_NAME, LAYERS, MEMORY_LAYERS, PINNED, SYSTEM, USER_MESSAGE
 from conversations.domain.routing import AUTO, UNNAMED
 from memoryhub.admin.base import excerpt, format_count
-
-Item = Mapping[str, Any]
 
 LAYER_ORDER: Final = (SYSTEM, *(layer.name for layer in LAYERS), USER_MESSAGE)
 """Layers in the order of the prompt."""
@@ -97,7 +96,7 @@ def run_outcome(items: Iterable[Item], *, total: int, limit: int, nonce_tokens: 
         limit=limit,
         layers={layer: _tokens(listed, layer) for layer in LAYER_ORDER},
         items={
-            _identity(item): (item["layer"], item["included"], item["tokens"], item["excerpt"][:CACHED_EXCERPT_LENGTH])
+            identity(item): (item["layer"], item["included"], item["tokens"], item["excerpt"][:CACHED_EXCERPT_LENGTH])
             for item in listed
             if item["layer"] not in (SYSTEM, USER_MESSAGE)
         },
@@ -157,7 +156,7 @@ def candidate_groups(
 
 def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return candidates of the run before that are none any more, first those that had entered."""
-    identities = {_identity(item) for item in items}
+    identities = {identity(item) for item in items}
     removed = [
         {"label": LAYER_LABELS.get(layer, layer), "text": text, "entered": entered, "tokens": tokens}
         for identity, (layer, entered, tokens, text) in before.items.items()
@@ -186,14 +185,6 @@ def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
 
 def _tokens(items: Iterable[Item], layer: str) -> int:
     return sum(item["tokens"] for item in items if item["layer"] == layer and item["included"])
-
-
-def _identity(item: Item) -> str:
-    """Return the key of a candidate across runs; a memory keeps its own when it is pinned."""
-    layer, key = item["layer"], item["source_id"] or item["excerpt"]
-    if "memory_ids" in item:  # all lines of a generated profile have the profile's id
-        return f"line {item['excerpt']}"
-    return f"{'memory' if layer in MEMORY_LAYERS else layer} {key}"
 
 
 def _score(item: Item) -> float:
@@ -235,7 +226,7 @@ def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _change(item: Item, before: RunOutcome) -> str:
     if item["layer"] in (SYSTEM, USER_MESSAGE):
         return ""
-    former = before.items.get(_identity(item))
+    former = before.items.get(identity(item))
     if former is None:
         return gettext("new")
     layer, entered, tokens, _text = former

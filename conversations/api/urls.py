@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from conversations.api import chat, views
+from conversations.api import chat, views, what_if
 from conversations.api.compatible import anthropic, openai, responses
 
 urlpatterns = [
@@ -22,6 +22,8 @@ urlpatterns = [
     path("anthropic/v1/messages", anthropic.Messages.as_view(), name="anthropic-messages"),
     path("anthropic/v1/messages/count_tokens", anthropic.CountTokens.as_view(), name="anthropic-count-tokens"),
     path("anthropic/v1/models", anthropic.Models.as_view(), name="anthropic-models"),
+    path("agents/<str:agent_id>/what-if", what_if.AgentWhatIf.as_view(), name="agent-what-if"),
+    path("actors/what-if", what_if.ActorWhatIf.as_view(), name="actor-what-if"),
     path("context", views.Contexts.as_view(), name="context"),
     path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
 ]

@@ -116,6 +116,11 @@ def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
     ]
 
 
+def what_if_url(request: HttpRequest, **row: str) -> str:
+    """Return the address that shows the effect of a form on contexts; "" for people who may not see these."""
+    return f"{reverse('what_if')}?{urlencode(row)}" if may_open("what_if", request) else ""
+
+
 def row_links(request: HttpRequest, agent_id: str, user_id: str = "") -> list[dict[str, Any]]:
     """Return links to the lists of what belongs to an agent, or to a user of it."""
     query = {"actor__agent__agent_id__exact": agent_id, **({"user": user_id} if user_id else {})}
@@ -155,7 +160,8 @@ class AgentAdmin(ActionAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         users = f"{address_of('memoryhub_actor')}?{urlencode({'agent__agent_id__exact': row.pk})}"
         links = [{"title": _("Actors"), "link": users}, *row_links(request, row.pk)]
-        return {"row_links": links, "notes": notes_of(Actor.objects.filter(agent_id=row.pk))}
+        notes = notes_of(Actor.objects.filter(agent_id=row.pk))
+        return {"row_links": links, "notes": notes, "what_if_url": what_if_url(request, agent=row.pk)}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
         by, now, values = principal(request), clock(), form.values()
@@ -219,6 +225,7 @@ class ActorAdmin(ActionAdmin):
         return {
             "row_links": row_links(request, row.agent_id, row.user_id) if row.user_id else [],
             "notes": notes_of(Actor.objects.filter(pk=row.pk)),
+            "what_if_url": what_if_url(request, actor=str(row.pk)),
             "may_erase": bool(row.user_id) and self._may_erase(request),
         }
 

@@ -16,7 +16,9 @@ step starts from what is in the database, so that a killed run continues where i
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 from uuid import UUID
@@ -211,10 +213,32 @@ def cached_vector(space_id: int, text: str, payer: Payer, embed: Callable[[], Ve
     return cast(Vector, caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed))
 
 
+_KEPT: ContextVar[dict[tuple[int, Payer, str], list[float] | None] | None] = ContextVar("kept_vectors", default=None)
+
+
+@contextmanager
+def query_vectors_kept() -> Iterator[None]:
+    """Embed each query of the block once, also where the embedder is away: a repetition needs no network."""
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
 def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> list[float] | None:
     """Return the query's vector in a space; None where the embedder is away (searches then use words)."""
     if not text.strip():
         return None
+    kept = _KEPT.get()
+    if kept is None:
+        return _embed_query(space, text, payer)
+    if (key := (space.pk, payer, text)) not in kept:
+        kept[key] = _embed_query(space, text, payer)
+    return kept[key]
+
+
+def _embed_query(space: EmbeddingSpace, text: str, payer: Payer) -> list[float] | None:
     try:
         vector = cached_vector(
             space.pk, text, payer, lambda: embed_texts(space, [text], operation=EMBED_QUERY, payer=payer)[0]

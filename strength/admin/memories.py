@@ -18,6 +18,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
+from conversations.actions.what_if import Effect
+from conversations.admin.what_if import effect_context, effect_page, may_see_contexts
 from memoryhub.admin.base import as_uuid, clock, excerpt, principal, render_page, title_with_time, truncated
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import CuratedAdmin, without_fields
@@ -26,6 +28,7 @@ from memoryhub.admin.object_actions import (
     NEXT,
     Change,
     Done,
+    change_url,
     next_url,
     object_action,
     row_page,
@@ -37,6 +40,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.auth.access import UnknownRow, actor_for_writing
+from memoryhub.errors import DomainError
 from strength.actions.curation import (
     TRANSITIONS,
     apply_transition,
@@ -52,6 +56,7 @@ from strength.actions.merges import undo_merge
 from strength.actions.review import UnusableView, delete_view, open_merges, save_view
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
+from strength.actions.what_if import EDIT, VERBS, what_if
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk_action, undo_batch_view
 from strength.admin.labels import FIELD_LABELS, IMPACT_LABELS, STATUS_COLOURS, STATUS_LABELS
 from strength.admin.memory_detail import memory_context, retrieval_page
@@ -73,6 +78,7 @@ from strength.admin.memory_list import (
     strength_bar,
 )
 from strength.admin.tombstones import tombstones_of, with_former_text
+from strength.admin.what_if import VERB_LABELS, heading
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
@@ -321,6 +327,33 @@ class MemoryAdmin(CuratedAdmin):
         return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
 
     @row_page
+    def what_if_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
+        """Show what a change would do to the latest contexts: as a fragment on the memory's page, or as a page."""
+        if request.method != "POST" or not self.may_act(request, memory) or not may_see_contexts(request):
+            raise PermissionDenied
+        verb, context = submitted_text(request, "try"), dict[str, Any]()
+        try:
+            if verb not in VERBS:
+                raise WrongState(_("Unknown action. Reload the page and try again."))
+            context["effect_heading"] = heading(verb)
+            context |= effect_context(self._effect(request, memory, verb))
+        except DomainError as error:
+            context["problem"] = str(error)
+        return effect_page(request, title=_("What would change"), back=change_url(memory), **context)
+
+    def _effect(self, request: HttpRequest, memory: Memory, verb: str) -> Effect:
+        stored = Memory.objects.select_related("actor__agent").get(pk=memory.pk, actor_id=memory.actor_id)
+        values: dict[str, Any] = {}
+        if verb == EDIT:
+            form: Any = self.get_form(request, memory, change=True)(request.POST, instance=memory)
+            if not form.is_valid():
+                raise WrongState(" ".join(str(text) for texts in form.errors.values() for text in texts))
+            values = form.values()
+        version = submitted_number(request, "expected_version")
+        by, now = principal(request), clock()
+        return what_if(memory=stored, verb=verb, values=values, expected_version=version, by=by, now=now)
+
+    @row_page
     def retrieved_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
         if not request.user.has_perm("conversations.view_receipt"):
             raise PermissionDenied
@@ -377,6 +410,9 @@ class MemoryAdmin(CuratedAdmin):
         verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
             "verbs": [(verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change],
+            "tried": [(verb, VERB_LABELS[verb]) for verb in verbs],
+            "may_see_contexts": may_change and may_see_contexts(request),
+            "what_if_url": reverse("admin:strength_memory_what_if", args=[stored.pk]),
             "edits_content": may_change and "content" not in too_long,
             "is_edit_open": request.method == "POST" or request.GET.get("text") == FULL_TEXT,
             "may_restore": may_change,

@@ -17,6 +17,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.what_if import Effect
+from conversations.admin.what_if import effect_context, may_see_contexts
 from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_change, submitted_number, submitted_text
@@ -41,13 +43,18 @@ from strength.actions.review import (
     write_review_instructions,
 )
 from strength.actions.revisions import undo_revision
+from strength.actions.what_if import what_if, what_if_merged
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
+from strength.admin.what_if import heading
 from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Order, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
 ROUND_KEY: Final = "review"
+TRIED: Final = "try-"
+"""Prefix of a decision whose effect on contexts is shown, without deciding."""
+
 REVISION: Final = "revision"
 PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
 INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
@@ -136,6 +143,8 @@ def review_view(request: HttpRequest) -> HttpResponse:
     if item is None:
         messages.error(request, gettext("There is no such item in the queue."))
         return _show_item(request, params)
+    if verb.startswith(TRIED):
+        return _try_decision(request, params, verb.removeprefix(TRIED), item)
     if verb not in ("skip", "previous"):
         return _decide(request, params, verb, item)
     round_ = _load_round(request, params)
@@ -248,9 +257,12 @@ def _typed_text(request: HttpRequest) -> str | None:
 
 
 def _decide_merge(request: HttpRequest, item: Item) -> dict[str, Any]:
+    return _decide_proposal(request, item, partial(merge, keep_id=_kept_id(request)))
+
+
+def _kept_id(request: HttpRequest) -> UUID | None:
     keep = parse_item(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
-    key = keep.key if keep else None
-    return _decide_proposal(request, item, partial(merge, keep_id=key))
+    return keep.key if keep else None
 
 
 def _decide_proposal(request: HttpRequest, item: Item, action: Callable[..., Merge]) -> dict[str, Any]:
@@ -320,10 +332,42 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
         model_admin.log_change(request, model(pk=item.key), verb)
 
 
+def _try_decision(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -> HttpResponse:
+    """Show the item with what a decision would do to the latest contexts, and with the typed text."""
+    if not may_see_contexts(request):
+        raise PermissionDenied
+    try:
+        effect = {**effect_context(_effect(request, verb, item)), "effect_heading": heading(verb)}
+    except DomainError as error:
+        effect = {"problem": str(error)}
+    typed, stored = _typed_text(request), Memory.objects.filter(pk=item.key).values_list("content", flat=True).first()
+    is_edited = typed is not None and with_plain_line_ends(typed) != with_plain_line_ends(stored or "")
+    at = ReviewParams(params.queue_filter, item)
+    return _page(request, at, text=typed if is_edited else None, beside={"effect": effect})
+
+
+def _effect(request: HttpRequest, verb: str, item: Item) -> Effect:
+    by, now, version = principal(request), clock(), submitted_number(request, "version")
+    if (item.is_merge, verb) not in DECISIONS or verb == "dismiss":
+        raise WrongState(_("Unknown action. Reload the page and try again."))
+    if item.is_merge:
+        proposal = open_merges(now).select_related("kept__actor", "absorbed__actor").filter(pk=item.key).first()
+        if proposal is None:
+            raise _already_decided(None)
+        return what_if_merged(proposal=proposal, keep_id=_kept_id(request), by=by, now=now)
+    memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
+    if memory is None or memory.status != Status.PENDING:
+        raise _already_decided(memory)
+    values = _corrected_values(request, memory) if verb == "approve" else {}
+    return what_if(memory=memory, verb=verb, values=values, expected_version=version, by=by, now=now)
+
+
 # The page
 
 
-def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None) -> HttpResponse:
+def _page(
+    request: HttpRequest, params: ReviewParams, *, text: str | None = None, beside: Mapping[str, Any] | None = None
+) -> HttpResponse:
     round_, now, queue_filter = _load_round(request, params), clock(), params.queue_filter
     skipped = still_pending(round_.skipped, queue_filter, now=now)
     requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
@@ -355,6 +399,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
         "elsewhere": waiting_elsewhere(request, "review", now) if item is None else [],
         "held": [params.address(other) for other in _one_held_item(held_by_others, queue_filter, now)]
         if item is None else [],
+        "may_see_contexts": may_see_contexts(request), **(beside or {}),
     }  # fmt: skip
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})

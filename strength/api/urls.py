@@ -3,7 +3,7 @@
 from django.urls import path
 
 from strength.actions.curation import TRANSITIONS
-from strength.api import batches, extraction, memories, profiles, search, sleep, usage
+from strength.api import batches, extraction, memories, profiles, search, sleep, usage, what_if
 from strength.api.memories import with_operation_id
 
 urlpatterns = [
@@ -30,6 +30,7 @@ urlpatterns = [
         )
         for verb in TRANSITIONS
     ),
+    path("memories/<uuid:memory_id>/what-if", what_if.MemoryWhatIf.as_view(), name="memory-what-if"),
     path("memories/<uuid:memory_id>/supersede", memories.MemorySupersede.as_view(), name="memory-supersede"),
     path("memories/<uuid:memory_id>/used", usage.MemoryUsed.as_view(), name="memory-used"),
     path("memories/<uuid:memory_id>/impact", usage.MemoryImpact.as_view(), name="memory-impact"),
@@ -47,6 +48,7 @@ urlpatterns = [
     path("sleep-runs/<uuid:run_id>", sleep.OneSleepRun.as_view(), name="sleep-run"),
     path("sleep-runs/<uuid:run_id>/undo", sleep.SleepUndo.as_view(), name="sleep-run-undo"),
     path("merges", sleep.Merges.as_view(), name="merges"),
+    path("merges/<uuid:merge_id>/what-if", what_if.MergeWhatIf.as_view(), name="merge-what-if"),
     *(
         path(
             f"merges/<uuid:merge_id>/{verb}",

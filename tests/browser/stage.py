@@ -1,7 +1,7 @@
 """The rows that the browser's tests share: the demo's story, and one row of every sort that it lacks."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.urls import reverse
 
 from conversations.actions.chat import prepare_turn
+from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.questions import Question
 from conversations.models import Session
 from memoryhub.api.idempotency import IdempotencyRecord
@@ -62,6 +63,12 @@ class Stage:
         """Write one more memory, by default of Maya's."""
         new = NewMemory(content=content, **options)
         return write_memory(actor=actor or self.maya, new=new, by=BY, now=self.now)[0]
+
+    def ask(self, message: str) -> None:
+        """Assemble a context of Maya's, so that there is a receipt."""
+        tenant = tenant_for_reading(BY, RELEASE, MAYA)
+        request = ContextRequest(message=message, options={})
+        assemble_context(tenant=tenant, request=request, by=BY, now=datetime.now(UTC))
 
     def proposal(self, *same: str) -> Merge:
         """Write memories that say the same, let Maya's memory sleep, and return the proposal to merge them."""

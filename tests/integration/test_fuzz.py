@@ -231,7 +231,9 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
     return {
         "agents": {"agent_id": "new-agent", **agent},
         "agent": agent,
+        "agent-what-if": agent,
         "actors": {"policy": agent["policy"]},
+        "actor-what-if": {**names, "policy": agent["policy"]},
         "sessions": session,
         "session": {"title": "t", "metadata": {"a": 1}},
         "session-forget": {"from_seq": 1, "to_seq": 2, "dry_run": True, "reason": "because"},
@@ -321,6 +323,8 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "content": "coffee", "tags": ["a"], "source": "manual", "source_message_ids": [], "channel": "slack",
             "confidence": 0.9, "valid_from": "2026-12-01T00:00:00Z", "reason": "because",
         },
+        "memory-what-if": {"verb": "edit", "values": curated},
+        "merge-what-if": {"keep_id": memory_id},
         "memory-used": {"perspective": "p", "task_id": "t"},
         "memory-impact": {"impact_type": "task_success"},
         "memories-used": {"ids": [memory_id], "perspective": "p", "task_id": "t"},

@@ -23,6 +23,7 @@ SPANNING: Final = {
     "conversations.actions.sessions.open_session": "A client may choose the id, which nobody else may have.",
     "conversations.actions.receipts.clear_excerpts": "What belongs to an agent is in the receipts of all its users.",
     "memoryhub.importexport.foreign.uploads.append_chunk": "The files that wait are limited per agent, over its users.",
+    "conversations.actions.what_if.readable_users": "The users whose contexts a change of their agent may alter.",
     "memoryhub.auth.erasure._delete_keys": "Whether the erased user lives on with another agent; keys name no agent.",
 }
 """Functions of the API with a statement that names no actor, and why. Do not add to it where a caller knows the actor."""

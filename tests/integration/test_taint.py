@@ -233,6 +233,8 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     for key in (memory["id"], place.ids["memory_id"]):
         send("post", "memory-supersede", f"memories/{key}/supersede", {"content": f"{text[:90_000]}!", "reason": short})
         send("patch", "memory", f"memories/{key}", {"content": f"{text[:90_000]}?", "tags": [short], "reason": short})
+        tried = {"verb": "edit", "values": {"content": f"{text[:90_000]}??"}}
+        send("post", "memory-what-if", f"memories/{key}/what-if", tried)
         for verb in ("approve", "pin", "unpin", "archive", "reactivate", "reject"):
             if verb != "reject" or key == place.ids["memory_id"]:
                 send("post", f"memory-{verb}", f"memories/{key}/{verb}", {"reason": short})
@@ -264,6 +266,7 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     send("post", "sleep-runs", "sleep-runs", WHO)
     other = "0198d1a2-0000-7000-8000-000000000000"
     send("post", "sleep-run-undo", f"sleep-runs/{other}/undo", {"reason": short})
+    send("post", "merge-what-if", f"merges/{other}/what-if", {})
     for verb in ("accept", "dismiss", "undo"):
         send("post", f"merge-{verb}", f"merges/{other}/{verb}", {"reason": short})
 
@@ -312,6 +315,8 @@ def _attack_imports(send: Any, place: Place, text: str) -> None:
 def _attack_rules(send: Any, place: Place, text: str) -> None:
     rules = {"system_prompt": text, "policy": {"untrusted_channels": [], "system_prompt": text[:10_000]}}
     send("post", "agents", "agents", {"agent_id": "attacker", **rules})
+    send("post", "agent-what-if", "agents/kana/what-if", rules)
+    send("post", "actor-what-if", "actors/what-if", {**WHO, "policy": rules["policy"]})
     send("patch", "agent", "agents/kana", {**rules, "domain": text[:255], "topics_include": [text[:255]]})
     send("patch", "actors", f"actors{WHOSE}", {"policy": rules["policy"]})
     send("delete", "actors", f"actors{WHOSE}")

@@ -36,6 +36,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/actors/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what other policy overrides of a user would do to the user's latest contexts. */
+        post: operations["actor_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -70,6 +87,23 @@ export interface paths {
         head?: never;
         /** @description Change an agent's fields; what is left out stays. */
         patch: operations["agent_update"];
+        trace?: never;
+    };
+    "/api/v1/agents/{agent_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a change of an agent, such as of its policies, would do to the latest contexts of its users. */
+        post: operations["agent_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/changes": {
@@ -465,6 +499,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/memories/{memory_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a change would do to the latest contexts, without making it; refused as the change itself. */
+        post: operations["memory_what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/memories/archive": {
         parameters: {
             query?: never;
@@ -718,6 +769,23 @@ export interface paths {
         put?: never;
         /** @description Decide about a merge; 409 where it is decided already or its memories have changed since. */
         post: operations["merge_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/merges/{merge_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return what a merge would do to the latest contexts, without making it; refused as the merge itself. */
+        post: operations["merge_what_if"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1559,6 +1627,30 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description Policy overrides of a user that are not stored. */
+        ActorWhatIfInRequest: {
+            policy: unknown;
+            agent_id: string;
+            user_id?: string;
+        };
+        /** @description An entry of a context, as in its receipt, and the number of contexts. */
+        AffectedItemOut: {
+            layer: string;
+            source_id: string | null;
+            /** @description What a line of a written profile, whose id is `source_id`, rests on; null for anything else. */
+            memory_ids?: string[] | null;
+            /** @description Empty where the text was rejected or deleted since. */
+            excerpt: string;
+            tokens: number;
+            /** Format: double */
+            relevance: number | null;
+            /** Format: double */
+            final_score: number | null;
+            score_breakdown: components["schemas"]["ScoreBreakdownOut"] | null;
+            included: boolean;
+            reason: string;
+            contexts: number;
+        };
         /** @description A new agent. */
         AgentInRequest: {
             name?: string;
@@ -1606,6 +1698,21 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["AgentOut"][];
+        };
+        /** @description A change of an agent that is not made. */
+        AgentWhatIfInRequest: {
+            name?: string;
+            language?: components["schemas"]["LanguageEnum"];
+            system_prompt?: string;
+            domain?: string;
+            related_domains?: string[];
+            current_project?: string;
+            fixed_user_id?: string;
+            policy?: unknown;
+            strategies?: components["schemas"]["StrategiesInRequest"];
+            topics_include?: string[];
+            topics_exclude?: string[];
+            retrieval_config?: unknown;
         };
         /** @description A document with a line appended; `pending`: the line stays out of contexts until it is approved. */
         AppendedOut: {
@@ -1858,6 +1965,17 @@ export interface components {
             /** @description The bytes in base64. */
             content: string;
         };
+        /** @description A context that would change; one side is null where the context is refused, such as for its limit. */
+        ComparedContextOut: {
+            /** Format: uuid */
+            receipt_id: string;
+            user_id: string;
+            /** Format: date-time */
+            created_at: string;
+            query: string;
+            before: components["schemas"]["ContextSideOut"] | null;
+            after: components["schemas"]["ContextSideOut"] | null;
+        };
         /** @description The result of a task. `used_memory_ids` takes precedence over use detection. */
         CompleteInRequest: {
             result: unknown;
@@ -1934,6 +2052,14 @@ export interface components {
             /** Format: uuid */
             receipt_id: string | null;
         };
+        /** @description One of the two contexts; its entries that the other does not have, or has with another text. */
+        ContextSideOut: {
+            total_tokens: number;
+            token_limit: number;
+            /** @description Whether the changed memory enters. */
+            holds_memory: boolean;
+            only: components["schemas"]["ReceiptItemOut"][];
+        };
         /** @description Correct project of a message; null if it belongs to none. */
         CorrectionInRequest: {
             /** @default  */
@@ -1954,6 +2080,27 @@ export interface components {
         };
         CountOut: {
             count: number;
+        };
+        /** @description The fields that people may edit; all are optional. */
+        CuratedInRequest: {
+            content?: string;
+            kind?: components["schemas"]["MemoryKindEnum"];
+            namespace?: string;
+            tags?: string[];
+            scope_level?: components["schemas"]["MemoryScopeEnum"];
+            scope_domain?: string;
+            scope_project?: string;
+            learnings?: {
+                [key: string]: string;
+            };
+            metadata?: unknown;
+            pinned?: boolean;
+            /** Format: double */
+            confidence?: number | null;
+            /** Format: date-time */
+            valid_from?: string | null;
+            /** Format: date-time */
+            valid_to?: string | null;
         };
         /** @description Events of one kind of a project on one day of the user's time zone. */
         DayOut: {
@@ -2083,6 +2230,21 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["DocumentVersionOut"][];
+        };
+        /** @description The effect of a change on the latest contexts, were they assembled now. Nothing was changed. */
+        EffectOut: {
+            /** @description Number of contexts that were compared, at most 40. */
+            contexts: number;
+            /** @description Contexts that the memory enters as the data is. */
+            held_before: number;
+            /** @description Contexts that it enters after the change. */
+            held_after: number;
+            /** @description Other entries that come. */
+            brings_in: components["schemas"]["AffectedItemOut"][];
+            /** @description Other entries that are then missing. */
+            pushes_out: components["schemas"]["AffectedItemOut"][];
+            /** @description Without the scope `read`, no text is listed. */
+            changed: components["schemas"]["ComparedContextOut"][];
         };
         /** @description One line for a document, with its channel. */
         EntryInRequest: {
@@ -2665,6 +2827,14 @@ export interface components {
          * @enum {string}
          */
         MergeStateEnum: "proposed" | "merged" | "dismissed" | "withdrawn" | "undone";
+        /** @description A merge that is not made. */
+        MergeWhatIfInRequest: {
+            /**
+             * Format: uuid
+             * @description The memory to keep, if not the proposed one.
+             */
+            keep_id?: string;
+        };
         /** @description A message to store, in the form of either vendor. */
         MessageInRequest: {
             role: components["schemas"]["NewMessageRoleEnum"];
@@ -3736,6 +3906,24 @@ export interface components {
             previous: string | null;
             results: components["schemas"]["UserOut"][];
         };
+        /** @description A change of a memory that is not made; `values` are those of an edit, or corrections of an approval. */
+        WhatIfInRequest: {
+            /** @default edit */
+            verb?: components["schemas"]["WhatIfInVerbEnum"];
+            values?: components["schemas"]["CuratedInRequest"];
+        };
+        /**
+         * @description * `edit` - edit
+         *     * `pin` - pin
+         *     * `unpin` - unpin
+         *     * `archive` - archive
+         *     * `reactivate` - reactivate
+         *     * `approve` - approve
+         *     * `reject` - reject
+         *     * `delete` - delete
+         * @enum {string}
+         */
+        WhatIfInVerbEnum: "edit" | "pin" | "unpin" | "archive" | "reactivate" | "approve" | "reject" | "delete";
         /** @description A sleep with its changes; `runs` are the sleeps of all users, where one call began them. */
         WholeSleepOut: {
             /** Format: uuid */
@@ -3904,6 +4092,34 @@ export interface operations {
             };
         };
     };
+    actor_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActorWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
+                };
+            };
+        };
+    };
     agents_list: {
         parameters: {
             query?: {
@@ -3997,6 +4213,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentOut"];
+                };
+            };
+        };
+    };
+    agent_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AgentWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
         };
@@ -4757,6 +5003,36 @@ export interface operations {
             };
         };
     };
+    memory_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path: {
+                memory_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["WhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
+                };
+            };
+        };
+    };
     memories_archive: {
         parameters: {
             query?: never;
@@ -5192,6 +5468,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MergeOut"];
+                };
+            };
+        };
+    };
+    merge_what_if: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                merge_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["MergeWhatIfInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EffectOut"];
                 };
             };
         };

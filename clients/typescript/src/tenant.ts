@@ -6,6 +6,7 @@ export const TENANT: Readonly<Record<string, "query" | "body">> = {
   "patch /api/v1/actors": "query",
   "delete /api/v1/actors": "query",
   "get /api/v1/actors/export": "query",
+  "post /api/v1/actors/what-if": "body",
   "get /api/v1/changes": "query",
   "post /api/v1/chat": "body",
   "post /api/v1/context": "body",

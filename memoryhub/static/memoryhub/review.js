@@ -49,6 +49,15 @@ function show(text) {
     review.scrollIntoView({block: "start"});
 }
 
+// What a decision would change is shown above the item; what is typed stays.
+function showEffect(text) {
+    const effect = new DOMParser().parseFromString(text, "text/html").getElementById("what-if");
+    if (!effect) { throw new Error("not the queue"); }
+    const place = document.getElementById("what-if");
+    place.replaceChildren(...effect.childNodes);
+    place.scrollIntoView({block: "nearest"});
+}
+
 review.addEventListener("submit", async (event) => {
     const form = event.target;
     if (form.method !== "post") { return; }
@@ -60,7 +69,8 @@ review.addEventListener("submit", async (event) => {
     try {
         const answer = await fetch(form.action, {method: "POST", body: values, headers: {"X-Requested-With": "fetch"}});
         if (!answer.ok || answer.redirected) { throw new Error("not the queue"); }
-        show(await answer.text());
+        const text = await answer.text();
+        if (event.submitter?.hasAttribute("data-tries")) { showEffect(text); } else { show(text); }
     } catch (error) {
         keepText();
         location.reload();  // logged out, or no connection: the server's page shows it

@@ -27,7 +27,7 @@ function isUnsaved(typed, without = "") {
 function ask(event) {
     const {target: form, submitter} = event;
     const typed = typedForm();
-    if (!typed) { return; }
+    if (!typed || submitter?.hasAttribute("data-tries")) { return; }
     // Another button of the same form sends the reason, but not the text.
     const isElsewhere = submitter?.hasAttribute("formaction");
     if (form === typed && (!isElsewhere || !isUnsaved(typed, "reason"))) { left = typed; return; }

@@ -31,6 +31,8 @@ def test_a_memory_is_told_found_corrected_and_forgotten(web: Web, key: str, mode
             [found] = (await call("recall", query="Where does Ann live?"))["memories"]
             assert found == {"id": told["id"], "kind": "fact", "content": "Ann lives in Lisbon.", "on": found["on"]}
             assert "Lisbon" in (await call("context", message="In which town does Ann live?"))["remembered"]
+            tried = await call("what_if", memory_id=told["id"], content="Ann lives in Porto.")
+            assert tried == {"contexts": 1, "before": 1, "after": 1, "brings_in": [], "pushes_out": []}
             fixed = await call("correct", memory_id=told["id"], content="Ann lives in Porto.", reason="typo")
             moved = await call("correct", memory_id=fixed["id"], content="Ann lives in Faro.", changed=True)
             assert fixed["id"] == told["id"] != moved["id"]
@@ -132,7 +134,7 @@ def test_the_schema_of_all_tools_is_small(web: Web, key: str, mode: str) -> None
     async def listed() -> str:
         async with connected(web.url + PATH, key, mode) as call:
             tools = (await call.client.list_tools()).tools
-            names = {"remember", "recall", "context", "correct", "forget", "project_file"}
+            names = {"remember", "recall", "context", "correct", "forget", "project_file", "what_if"}
             assert {each.name for each in tools} == names
             destructive = {each.name for each in tools if each.annotations.destructive_hint}
             assert destructive == {"correct", "forget", "project_file"}

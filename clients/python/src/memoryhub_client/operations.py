@@ -29,6 +29,11 @@ class Operations:
         """Replace what a user overrides."""
         return Call("PATCH", path("actors"), body=fields, tenant="query", conditions={"If-Match": if_match})
 
+    @operation
+    def actor_what_if(self, *, if_match: str | None = None, **fields: Unpack[t.ActorWhatIfIn]) -> Call[t.Effect]:
+        """Return what other policy overrides of a user would do to the user's latest contexts."""
+        return Call("POST", path("actors", "what-if"), body=fields, tenant="body", conditions={"If-Match": if_match})
+
     @listing
     def agents_list(self, **query: Unpack[t.Paging]) -> Call[t.Agent]:
         """List the agents that the key may touch."""
@@ -48,6 +53,11 @@ class Operations:
     def agent_update(self, agent_id: str, *, if_match: str | None = None, **fields: Unpack[t.AgentPatch]) -> Call[t.Agent]:
         """Change an agent's fields; what is left out stays."""
         return Call("PATCH", path("agents", agent_id), body=fields, conditions={"If-Match": if_match})
+
+    @operation
+    def agent_what_if(self, agent_id: str, *, if_match: str | None = None, **fields: Unpack[t.AgentWhatIfIn]) -> Call[t.Effect]:
+        """Return what a change of an agent, such as of its policies, would do to the latest contexts of its users."""
+        return Call("POST", path("agents", agent_id, "what-if"), body=fields, conditions={"If-Match": if_match})
 
     @operation
     def changes_list(self, **query: Unpack[t.ChangesListQuery]) -> Call[t.Changes]:
@@ -184,6 +194,11 @@ class Operations:
         return Call("POST", path("memories", memory_id, "used"), body=fields)
 
     @operation
+    def memory_what_if(self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.WhatIfIn]) -> Call[t.Effect]:
+        """Return what a change would do to the latest contexts, without making it; refused as the change itself."""
+        return Call("POST", path("memories", memory_id, "what-if"), body=fields, conditions={"If-Match": if_match})
+
+    @operation
     def memories_archive(self, **fields: Unpack[t.ArchiveIn]) -> Call[t.Updated]:
         """Archive those of the memories that are active."""
         return Call("POST", path("memories", "archive"), body=fields)
@@ -259,6 +274,11 @@ class Operations:
     def merge_undo(self, merge_id: str, **fields: Unpack[t.Reason]) -> Call[t.Merge]:
         """Decide about a merge; 409 where it is decided already or its memories have changed since."""
         return Call("POST", path("merges", merge_id, "undo"), body=fields)
+
+    @operation
+    def merge_what_if(self, merge_id: str, **fields: Unpack[t.MergeWhatIfIn]) -> Call[t.Effect]:
+        """Return what a merge would do to the latest contexts, without making it; refused as the merge itself."""
+        return Call("POST", path("merges", merge_id, "what-if"), body=fields)
 
     @operation
     def message_delete(self, message_id: str, **query: Unpack[t.MessageDeleteQuery]) -> Call[t.Deletion]:

@@ -65,6 +65,7 @@ SummaryVerb = Literal["write", "edit", "lock", "unlock", "restore", "delete"]
 ToolCallInType = Literal["function"]
 ToolInType = Literal["function", "custom"]
 Trust = Literal["trusted", "untrusted"]
+WhatIfInVerb = Literal["edit", "pin", "unpin", "archive", "reactivate", "approve", "reject", "delete"]
 WorkingMemoryScope = Literal["user", "session"]
 
 
@@ -105,8 +106,23 @@ class Document(TypedDict):
     etag: NotRequired[str]
 
 
-class AgentPatch(TypedDict, total=False):
-    """Fields of an agent that can be set."""
+class ReceiptItem(TypedDict):
+    """One candidate, and whether and why it entered."""
+
+    layer: str
+    source_id: str | None
+    memory_ids: NotRequired[list[str] | None]
+    excerpt: str
+    tokens: int
+    relevance: float | None
+    final_score: float | None
+    score_breakdown: ScoreBreakdown | None
+    included: bool
+    reason: str
+
+
+class AgentWhatIfIn(Write, total=False):
+    """A change of an agent that is not made."""
 
     name: str
     language: Language
@@ -139,6 +155,24 @@ An archived one is out of catalogs, routing and contexts; `merged_into` is the p
     version: NotRequired[int]
     created_at: str
     updated_at: str
+
+
+class CuratedIn(TypedDict, total=False):
+    """The fields that people may edit; all are optional."""
+
+    content: str
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    metadata: Any
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
 
 
 class Import(TypedDict):
@@ -239,7 +273,21 @@ class Actor(TypedDict):
     etag: NotRequired[str]
 
 
-class AgentIn(AgentPatch, Write, total=False):
+class ActorWhatIfIn(Write, total=False):
+    """Policy overrides of a user that are not stored."""
+
+    policy: Required[Any]
+    agent_id: str
+    user_id: str
+
+
+class AffectedItem(ReceiptItem):
+    """An entry of a context, as in its receipt, and the number of contexts."""
+
+    contexts: int
+
+
+class AgentIn(AgentWhatIfIn, total=False):
     """A new agent."""
 
     agent_id: str
@@ -434,6 +482,17 @@ class ChunkIn(Write, total=False):
     content: Required[str]
 
 
+class ComparedContext(TypedDict):
+    """A context that would change; one side is null where the context is refused, such as for its limit."""
+
+    receipt_id: str
+    user_id: str
+    created_at: str
+    query: str
+    before: ContextSide | None
+    after: ContextSide | None
+
+
 class CompleteIn(Write, total=False):
     """The result of a task. `used_memory_ids` takes precedence over use detection."""
 
@@ -470,6 +529,15 @@ class Context(TypedDict):
     metadata: ContextMetadata
     routing: Routing | None
     receipt_id: str | None
+
+
+class ContextSide(TypedDict):
+    """One of the two contexts; its entries that the other does not have, or has with another text."""
+
+    total_tokens: int
+    token_limit: int
+    holds_memory: bool
+    only: list[ReceiptItem]
 
 
 class CorrectionIn(Write, total=False):
@@ -585,6 +653,18 @@ class DocumentVersion(TypedDict):
     by: dict[str, str]
     reason: NotRequired[str]
     created_at: str
+
+
+class Effect(TypedDict):
+    """The effect of a change on the latest contexts, were they assembled now. Nothing was changed."""
+
+    contexts: int
+    held_before: int
+    held_after: int
+    brings_in: list[AffectedItem]
+    pushes_out: list[AffectedItem]
+    changed: list[ComparedContext]
+    etag: NotRequired[str]
 
 
 class EntryIn(Whose, Write, total=False):
@@ -847,6 +927,12 @@ class Merge(TypedDict):
     decided_at: NotRequired[str | None]
 
 
+class MergeWhatIfIn(Write, total=False):
+    """A merge that is not made."""
+
+    keep_id: str
+
+
 class MessageIn(TypedDict, total=False):
     """A message to store, in the form of either vendor."""
 
@@ -970,22 +1056,26 @@ class ActorPatch(Whose, total=False):
     policy: Any
 
 
-class MemoryPatch(TypedDict, total=False):
+class AgentPatch(TypedDict, total=False):
+    """Fields of an agent that can be set."""
+
+    name: str
+    language: Language
+    system_prompt: str
+    domain: str
+    related_domains: list[str]
+    current_project: str
+    fixed_user_id: str
+    policy: Any
+    strategies: StrategiesIn
+    topics_include: list[str]
+    topics_exclude: list[str]
+    retrieval_config: Any
+
+
+class MemoryPatch(CuratedIn, total=False):
     """A partial update: fields that are left out stay as they are."""
 
-    content: str
-    kind: MemoryKind
-    namespace: str
-    tags: list[str]
-    scope_level: MemoryScope
-    scope_domain: str
-    scope_project: str
-    learnings: dict[str, str]
-    metadata: Any
-    pinned: bool
-    confidence: float | None
-    valid_from: str | None
-    valid_to: str | None
     reason: str
 
 
@@ -1112,21 +1202,6 @@ class Reading(TypedDict):
 class Reason(Write, total=False):
     """Reason of a curated change; stored in the revision and the audit trail."""
 
-    reason: str
-
-
-class ReceiptItem(TypedDict):
-    """One candidate, and whether and why it entered."""
-
-    layer: str
-    source_id: str | None
-    memory_ids: NotRequired[list[str] | None]
-    excerpt: str
-    tokens: int
-    relevance: float | None
-    final_score: float | None
-    score_breakdown: ScoreBreakdown | None
-    included: bool
     reason: str
 
 
@@ -1559,6 +1634,13 @@ class User(TypedDict):
     session_count: int
     message_count: int
     last_message_at: str | None
+
+
+class WhatIfIn(Write, total=False):
+    """A change of a memory that is not made; `values` are those of an edit, or corrections of an approval."""
+
+    verb: WhatIfInVerb
+    values: CuratedIn
 
 
 class WholeSleep(Sleep):
