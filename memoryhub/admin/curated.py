@@ -62,7 +62,7 @@ class OwnerForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         agent = values.get("agent")
-        if agent is not None and not agent.fixed_user_id:
+        if agent is not None and not agent.fixed_user_id and not values.get("all_users"):
             check_user(self, agent.pk, creates=self.creates_users)
         return values
 

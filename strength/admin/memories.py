@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import escape, format_html
@@ -329,7 +329,9 @@ class MemoryAdmin(CuratedAdmin):
     @row_page
     def what_if_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
         """Show what a change would do to the latest contexts: as a fragment on the memory's page, or as a page."""
-        if request.method != "POST" or not self.may_act(request, memory) or not may_see_contexts(request):
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.may_act(request, memory) or not may_see_contexts(request):
             raise PermissionDenied
         verb, context = submitted_text(request, "try"), dict[str, Any]()
         try:

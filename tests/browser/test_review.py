@@ -249,7 +249,7 @@ def test_it_works_by_buttons_on_a_phone_without_scripts(page_as: Callable[..., A
     page.goto(mine(stage) + "memory")
     assert not scrolls_sideways(page)
     accessible(page)
-    page.locator("#approve-form button").click()
+    page.locator("#approve-form button[value=approve]").click()
     page.wait_for_load_state()
     assert states(memories) == ["active"]
     page.locator("#undo-form button").click()

@@ -40,7 +40,7 @@ class Spoken:
     client: APIClient
     session_id: str = ""
     marks: list[str] = field(default_factory=list)
-    shared: str = field(default_factory=lambda: f"shared{uuid4().hex}")
+    shared: str = field(default_factory=lambda: f"shared{uuid4().int}")
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     def post(self, path: str, body: dict[str, Any], *statuses: int) -> Any:
@@ -53,7 +53,7 @@ class Spoken:
 @pytest.fixture
 def spoken(client: APIClient, llm: LLMServer) -> Spoken:
     """Return a session whose messages were summarised, remembered, routed, filed and recalled."""
-    spoken = Spoken(client, marks=[f"mark{uuid4().hex}" for _ in range(MESSAGES)])
+    spoken = Spoken(client, marks=[f"mark{uuid4().int}" for _ in range(MESSAGES)])
     spoken.session_id = spoken.post("sessions", {**NAMES})["id"]
     spoken.messages = spoken.post(
         f"sessions/{spoken.session_id}/messages", {"messages": [_body(spoken, place) for place in range(MESSAGES)]}

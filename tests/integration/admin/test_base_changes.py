@@ -189,7 +189,8 @@ def test_actor_policy_is_set_through_the_action(boss: Client, hub: Hub) -> None:
 
 
 def write(browser: Client, **values: Any) -> Any:
-    return post_form(browser, list_of(Memory, "add"), **{"agent": "kana", "content": "Plays the koto", **values})
+    values = {"agent": "kana", "content": "Plays the koto", "new_user": values.get("user_id", ""), **values}
+    return post_form(browser, list_of(Memory, "add"), **values)
 
 
 def test_memory_is_written_through_the_action(boss: Client, hub: Hub) -> None:

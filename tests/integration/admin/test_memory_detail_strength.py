@@ -337,7 +337,7 @@ def test_a_round_is_shown_though_the_first_had_just_slept(boss: Client, nights: 
 def test_beginning_is_refused_beside_the_form(boss: Client, nights: Nights) -> None:
     create_agent(agent_id="mute", values={}, by=BY, now=NOW)
     for values, problem in (
-        ({"user_id": "nobody"}, "There is no memory yet"),
+        ({"user_id": "nobody"}, "The agent has no such user yet"),
         ({"agent": "mute", "all_users": "on"}, "There is no memory yet"),
         ({"agent": "unknown"}, "valid choice"),
         ({"user_id": "a\x00b"}, "Null characters"),

@@ -30,7 +30,7 @@ def test_a_story_over_stdio(web: Web, key: str, mode: str) -> None:
         options = ("--agent", "helper", "--user", "安娜/1")
         async with Client(program(web, key, *options), mode=mode, cache=None) as client:
             call = Calls(client)
-            assert len((await client.list_tools()).tools) == 6
+            assert len((await client.list_tools()).tools) == 7
             told = await call("remember", content="Ann likes tea. 好き")
             [found] = (await call("recall", query="tea"))["memories"]
             assert (found["id"], found["content"]) == (told["id"], "Ann likes tea. 好き")

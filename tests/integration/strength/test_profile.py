@@ -91,7 +91,7 @@ def test_nights_do_not_take_a_standing_liking_from_the_profile(actor: Actor, wri
     active = set(Memory.objects.active().values_list("content", flat=True))
     assert liking.content in active and likings[-1].content in active and len(active) == held
     assert liking.content in profile(assembled(actor, "Any recommendations?", at=later))
-    actor.policy = {"include_profile": False}
+    actor.policy = {"include_profile": False, "max_archived_share": 1.0}
     actor.save()
     assert sleep_at(later + DAY).archived_count == held, "without a profile they fade as others do"
 
