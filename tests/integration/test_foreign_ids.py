@@ -73,7 +73,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "recall": {"query": "green tea"},
     "correct": {"content": "Something else", "memory_id": "memory_id"},
     "forget": {"reason": "because"},
-    "what_if": {"content": "Something else"},
+    "what_if": {"content": "Something else", "memory_id": "memory_id"},
     "search": {"query": "green tea"},
     "fetch": {"id": "memory_id"},
     "project_file": {"command": "view", "project": "tea-house", "name": "decisions.md"},
