@@ -167,7 +167,8 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
         provider.probe()
     if request.operation not in INTERACTIVE:
         await run_in_thread(check_cap, actor, now=timezone.now())
-    request = await run_in_thread(_within_window, provider, request)
+    if not provider.knows_window(request.operation) or provider.context_window(request.operation) is not None:
+        request = await run_in_thread(_within_window, provider, request)
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
     pieces = provider.stream(request, on_failed=meter.failed)
