@@ -166,8 +166,9 @@ READ_SECONDS_PER_BYTE: Final = 4e-9
 
 async def _wait_to_read(scope: Message, caller: str) -> None:
     """Wait until the caller may send a large body: reading them takes the loop, and the processor, from all others."""
-    sent = dict(scope["headers"]).get(b"content-length", b"")
-    size = int(sent) if sent.isdigit() else 0
+    headers = dict(scope["headers"])
+    sent = headers.get(b"content-length", b"")
+    size = int(sent) if sent.isdigit() else LARGE_BODY if b"transfer-encoding" in headers else 0
     if size < LARGE_BODY:
         return
     while pause := turns().pause(caller):

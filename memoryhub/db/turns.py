@@ -32,7 +32,7 @@ BYTES_OF_TIME: Final = 8
 
 
 class Activity:
-    """When callers were last seen, in memory that the processes forked from this one share.
+    """Note when callers were last seen, in memory that the processes forked from this one share.
 
     Callers share SLOTS by their names, so that of very many active ones fewer are counted.
     """
