@@ -28,10 +28,12 @@ pytestmark = pytest.mark.usefixtures("llm")
 
 UNKNOWN_ID = "0198d1a2-0000-7000-8000-000000000000"
 UUIDS = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-VARYING = re.compile(
-    r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)|(?<=\"created\":)\d+|(?<=\"created_at\":)\d+"
-    r"|(?<=_ms\":)[\d.]+|(?<=remembered-)\w+|(?<=tokens\":)\d+|(?<=token_count\":)\d+|\d+\.\d{4,}"
+TIMES = (
+    r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)|(?<=\(Now: )[^)]+|(?<=（現在: )[^）]+"
+    r"|(?<=\"created\":)\d+|(?<=\"created_at\":)\d+|(?<=_ms\":)[\d.]+"
 )
+"""What two answers a moment apart differ in, the minute that a context names among it."""
+VARYING = re.compile(TIMES + r"|(?<=remembered-)\w+|(?<=tokens\":)\d+|(?<=token_count\":)\d+|\d+\.\d{4,}")
 """Times and random codes; tokens, as ids of other digits have others; strengths, which decay between two calls."""
 
 UNCOMPARED_HEADERS = {"Server-Timing", "Content-Length"}
