@@ -164,16 +164,11 @@ READ_SECONDS_PER_BYTE: Final = 4e-9
 """Processor time of the server's loop for reading a body: 4 ms a megabyte."""
 
 
-async def _wait_to_read(scope: Message, caller: str) -> None:
-    """Wait until the caller may send a large body: reading them takes the loop, and the processor, from all others."""
+def _declared_size(scope: Message) -> int:
+    """Return the bytes of the body that a request announces; LARGE_BODY where it has one of unknown length."""
     headers = dict(scope["headers"])
-    sent = headers.get(b"content-length", b"")
-    size = int(sent) if sent.isdigit() else LARGE_BODY if b"transfer-encoding" in headers else 0
-    if size < LARGE_BODY:
-        return
-    while pause := turns().pause(caller):
-        await asyncio.sleep(pause)
-    turns().charge(caller, READ_SECONDS_PER_BYTE * min(size, settings.MAX_BODY_BYTES))
+    size = headers.get(b"content-length", b"")
+    return int(size) if size.isdigit() else LARGE_BODY if b"transfer-encoding" in headers else 0
 
 
 class OneHopHandler(ASGIHandler):
@@ -192,9 +187,8 @@ class OneHopHandler(ASGIHandler):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         caller = caller_of(scope)
-        await _wait_to_read(scope, caller)
         try:
-            body = await self.read_body(receive)
+            body = await self._read(scope, receive, caller)
         except RequestAborted:
             return
         with closing(body):
@@ -207,6 +201,29 @@ class OneHopHandler(ASGIHandler):
                     await self._stream(response, receive, send)
             if acts:
                 await in_thread(self._do, acts)
+
+    async def _read(self, scope: Message, receive: Receive, caller: str) -> IO[bytes]:
+        """Return the body; wait for a large one and charge for it, as reading it takes the processor from all others.
+
+        Raises RequestAborted where the client disconnects.
+        """
+        declared, read = _declared_size(scope), 0
+        if declared < LARGE_BODY:
+            return await self.read_body(receive)
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            return message
+
+        while pause := turns().pause(caller):
+            await asyncio.sleep(pause)
+        turns().charge(caller, READ_SECONDS_PER_BYTE * min(declared, settings.MAX_BODY_BYTES))
+        try:
+            return await self.read_body(counted)
+        finally:
+            turns().charge(caller, READ_SECONDS_PER_BYTE * max(0, read - declared))
 
     def _respond_first(self, scope: Any, body: IO[bytes], caller: str) -> tuple[Any, list[Callable[[], None]]]:
         """Return the response, and the functions to call after it is sent."""

@@ -23,6 +23,7 @@ from rest_framework.throttling import SimpleRateThrottle
 
 from memoryhub.auth.models import ApiKey, usable_at
 from memoryhub.auth.principals import Principal, Scope, key_digest
+from memoryhub.db.pool import turns
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.env import private_folder
 
@@ -72,6 +73,7 @@ def usable_key(text: str, *, now: datetime) -> ApiKey | None:
         RECENT_KEYS.forget(digest)
         return None
     RECENT_KEYS.note(key)
+    turns().note(digest)
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
     return key

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 ACTIVE_SECONDS: Final = 1.0
-"""A caller counts as active for so long after its last request began or ended."""
+"""A caller counts as active for so long after its key was accepted: a stranger must not slow those who have one."""
 
 PACE: Final = 0.25
 """Seconds of the processor that a caller's requests may take in each second, in the long run, while others are active.
@@ -82,7 +82,6 @@ class Turns:
         """
         place = threading.Event()
         with self._lock:
-            self.activity.note(caller, self._clock())
             queue = self._queues.setdefault(caller, deque())
             queue.append(place)
             self._fill()
@@ -101,6 +100,10 @@ class Turns:
             self._running += Counter()  # drops zeros
             self._fill()
 
+    def note(self, caller: str) -> None:
+        """Count a caller as active for ACTIVE_SECONDS; called once its key is accepted."""
+        self.activity.note(caller, self._clock())
+
     def pause(self, caller: str) -> float:
         """Return the seconds for which a caller is to send no large body; 0 where no other caller is active."""
         with self._lock:
@@ -114,7 +117,6 @@ class Turns:
     def _owe(self, caller: str, seconds: float) -> None:
         """Add to a caller's debt, and forget debts that are paid."""
         now = self._clock()
-        self.activity.note(caller, now)
         debt = min(self._debt(caller, now) + seconds, MAX_DEBT)
         self._debts.pop(caller, None)
         self._debts[caller] = debt, now
@@ -122,7 +124,7 @@ class Turns:
             del self._debts[first]
 
     def _callers(self) -> int:
-        """Return how many callers are active; running ones are, also where a request takes long."""
+        """Return how many callers are active; those with a running request are, however long it takes."""
         return max(self.activity.count(self._clock()), len(self._running), 1)
 
     def _debt(self, caller: str, now: float) -> float:

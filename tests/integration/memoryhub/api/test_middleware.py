@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from django.conf import settings
 
+from memoryhub.api.middleware import READ_SECONDS_PER_BYTE
 from memoryhub.auth.principals import key_digest
 from memoryhub.db.pool import WAITING_PER_TURN, turns
 from memoryhub.db.turns import Activity
@@ -88,3 +90,26 @@ def test_what_exceeds_the_queue_is_told_when_to_come_back_and_why(web: Web) -> N
     assert problem["code"] == "too_many_requests"
     assert "MEMORYHUB_REQUESTS_PER_KEY" in problem["detail"]
     assert answers == [200] * allowed
+
+
+def test_requests_without_an_accepted_key_do_not_make_a_caller_active(web: Web) -> None:
+    turns().activity = activity = Activity()
+    for key in ("unknown", "mh_another"):
+        assert call(web, key)[0] == 401
+    assert call(web, "", path="/admin/login/")[0] == 200
+    assert activity.count(time.monotonic()) == 0
+    assert call(web, new_key(name="known"))[0] == 200
+    assert activity.count(time.monotonic()) == 1
+
+
+def test_a_body_of_unknown_length_is_charged_by_its_size(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns(), "_clock", lambda: 10.0)  # no debt is paid meanwhile
+    key = new_key(name="chunked")
+    pieces = (b"x" * 100_000 for _ in range(50))
+    request = urllib.request.Request(
+        f"{web.url}/api/v1/memories/bulk", pieces, {"Authorization": f"Bearer {key}", "Content-Type": "text/plain"}
+    )
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(request, timeout=60)
+    debt, _at = turns()._debts[key_digest(key)]
+    assert debt >= READ_SECONDS_PER_BYTE * 5_000_000

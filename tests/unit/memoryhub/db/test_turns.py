@@ -110,12 +110,14 @@ def test_a_request_that_goes_on_is_never_refused(callers: Callers) -> None:
     assert turns._queues == {}
 
 
-def test_active_callers_divide_the_share_until_a_second_after_their_last_request() -> None:
+def test_active_callers_divide_the_share_until_a_second_after_their_key_was_accepted() -> None:
     now = [10.0]
     callers = Callers(Turns(places=6, each=4, waiting=9, clock=lambda: now[0], worked=lambda: 0.0, activity=Activity()))
     turns = callers.turns
     turns.take("light")
     turns.give_back("light", turns._worked())
+    turns.note("light")
+    turns.note("busy")
     for _ in range(2):
         turns.take("busy")
     callers.wait("busy", "busy", "busy")
@@ -136,6 +138,8 @@ def test_a_caller_that_worked_for_long_pauses_while_others_are_active() -> None:
     turns.give_back("busy", since)
     turns.take("busy")  # at once, as it is alone
     turns.give_back("busy", worked[0])
+    for name in ("busy", "light"):
+        turns.note(name)
     turns.take("light")
     assert turns.pause("light") == 0
     assert turns.pause("busy") == pytest.approx(BURST / PACE)
@@ -150,8 +154,9 @@ def test_a_caller_that_worked_for_long_pauses_while_others_are_active() -> None:
 def test_what_a_body_costs_is_charged_before_it_is_read() -> None:
     turns = Turns(places=6, each=4, waiting=9, clock=lambda: 10.0, activity=Activity())
     turns.charge("busy", MAX_DEBT + 1)
+    turns.note("busy")
     assert turns.pause("busy") == 0, "it is alone"
-    turns.take("light")
+    turns.note("light")
     assert turns.pause("busy") == pytest.approx((MAX_DEBT - BURST) / PACE)
 
 
