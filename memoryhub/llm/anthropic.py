@@ -68,10 +68,20 @@ class AnthropicProvider(RemoteProvider):
         )
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        # As `extra_body`, which the SDK does not compare with its types.
         sent = {**self._question(request), "max_tokens": request.max_output_tokens, "stream": stream}
         if request.constraints.stop:
             sent["stop_sequences"] = list(request.constraints.stop)
-        return self._exchange(lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds))
+        return self._exchange(
+            lambda client: client.messages.with_streaming_response.create(
+                model=sent["model"],
+                max_tokens=sent["max_tokens"],
+                messages=(),
+                stream=stream,
+                extra_body=sent,
+                timeout=seconds,
+            )  # fmt: skip
+        )
 
     def _models(self, seconds: float) -> Exchange:
         return self._exchange(lambda client: client.models.with_streaming_response.list(limit=1, timeout=seconds))

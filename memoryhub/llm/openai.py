@@ -71,11 +71,14 @@ class OpenAIProvider(RemoteProvider):
         return self._windows[model][1]
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        # As `extra_body`: the SDK compares each message with a type for every form, 5 ms for a chat of twenty messages.
         sent = {**self._question(request), "stream": stream}
         if stream:
             sent["stream_options"] = {"include_usage": True}
         return self._exchange(
-            lambda client: client.chat.completions.with_streaming_response.create(**sent, timeout=seconds)
+            lambda client: client.chat.completions.with_streaming_response.create(
+                model=sent["model"], messages=(), stream=stream, extra_body=sent, timeout=seconds
+            )
         )
 
     def _models(self, seconds: float) -> Exchange:
