@@ -19,16 +19,15 @@ from memoryhub.tenancy.models import Agent
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory, MemoryNumbers, SleepRun
 
-YESTERDAY = timezone.now() - timedelta(days=1)
-
 pytestmark = pytest.mark.django_db(transaction=True)
 BY = command("test")
 
 
 def remember(user: str, *texts: str, strength: float = 1.0) -> None:
-    actor = actor_for_writing(BY, "kana", user, now=YESTERDAY)
+    yesterday = timezone.now() - timedelta(days=1)  # not at import: a run of all tests takes long
+    actor = actor_for_writing(BY, "kana", user, now=yesterday)
     for text in texts:
-        write_memory(actor=actor, new=NewMemory(content=text, strength=strength), by=BY, now=YESTERDAY)
+        write_memory(actor=actor, new=NewMemory(content=text, strength=strength), by=BY, now=yesterday)
 
 
 def sleep_phase(*arguments: str) -> str:
