@@ -59,7 +59,8 @@ def forget_old_receipts(job: JobContext) -> None:
     """Delete receipts that are older than `MEMORYHUB_RECEIPT_DAYS`; none where that is 0."""
     if not settings.RECEIPT_DAYS:
         return
-    old = Receipt.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.RECEIPT_DAYS))
+    before = timezone.now() - timedelta(days=settings.RECEIPT_DAYS)
+    old = Receipt.objects.filter(created_at__lt=before, is_kept=False)
     done = 0
     while keys := list(old.order_by().values_list("pk", flat=True)[:BATCH_SIZE]):
         with job.step(done=done):

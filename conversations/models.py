@@ -318,6 +318,9 @@ class Receipt(ActorRow):
     metadata = models.JSONField(default=dict)
     items = models.JSONField(default=list)
     source_ids = ArrayField(models.UUIDField(), default=list)
+    is_kept = models.BooleanField(
+        default=False, db_default=False, help_text="Retention leaves it: an expectation is about its call."
+    )
 
     objects: ClassVar[ReceiptQuerySet] = ReceiptQuerySet.as_manager()  # type: ignore[assignment]
 

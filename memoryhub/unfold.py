@@ -127,7 +127,7 @@ AREAS = [
         (_("Tasks"), "strength_task"),
         title=_("Sleep"),
     ),
-    _area("science", (_("Playground"), "playground")),
+    _area("science", (_("Playground"), "playground"), (_("Expectations"), "strength_expectation")),
     _area("gavel", (_("Blocked texts"), "strength_tombstone")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]

@@ -20,7 +20,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import PolicyError
 from memoryhub.zones import latest_at
-from strength.actions import bulk_jobs, extraction, forgetting, profiles, summary_memories
+from strength.actions import bulk_jobs, expectations, extraction, forgetting, profiles, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -227,3 +227,13 @@ def forget_old_uses(job: JobContext) -> None:
         done += thinned
         if not thinned:
             return
+
+
+@job("check_expectations", deadline_seconds=1800, at_once=1, every_seconds=300)
+def check_expectations(job: JobContext) -> None:
+    """Check the expectations about contexts that a change may have touched (SPEC X14)."""
+    by, done = job_principal(job), 0
+    for rows in expectations.due(timezone.now()):
+        done += len(rows)
+        for _checked in expectations.check(rows, by=by, now=timezone.now(), step=partial(job.step, done=done)):
+            pass

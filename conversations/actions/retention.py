@@ -56,7 +56,7 @@ def expired(actor: Actor, now: datetime) -> Expired:
         actor.pk,
         sessions.filter(before("last", policy.session_retention_days)),
         before("created_at", policy.message_retention_days),
-        Receipt.objects.filter(before("created_at", policy.receipt_retention_days), actor_id=actor.pk),
+        Receipt.objects.filter(before("created_at", policy.receipt_retention_days), actor_id=actor.pk, is_kept=False),
     )
 
 

@@ -204,6 +204,7 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str
         "why": REASON_LABELS.get(item["reason"], item["reason"]),
         "page": _page_url(PROFILE_PAGE if is_line else _source_page(layer), key),
         "curate": curate,
+        "is_memory": layer in LAYER_VERBS and not is_line and bool(key),
         "verbs": LAYER_VERBS[layer] if curate else (),
         "change": _change(item, before) if before else "",
     }

@@ -364,6 +364,7 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
             else None,
             "is_trial": bool(row.metadata.get("is_trial")),
             "may_try": request.user.has_perms(needs_of("playground")),
+            "may_expect": request.user.has_perms(needs_of("keep_expectation")),
         }
 
 

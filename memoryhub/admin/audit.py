@@ -31,8 +31,8 @@ PersonFilter = choice_filter(
 )
 
 OBJECT_KINDS: Final = (
-    "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
-    "memory", "merge", "person", "profile", "project", "projects", "receipt", "reviewinstructions",
+    "actor", "agent", "api_key", "compaction", "document", "expectation", "group", "import", "invitation", "job",
+    "memories", "memory", "merge", "person", "profile", "project", "projects", "receipt", "reviewinstructions",
     "routing", "savedview", "session", "sleep_run", "summary", "task", "tombstone",
 )  # fmt: skip
 """Kinds of rows in the audit trail."""

@@ -181,6 +181,7 @@ def audit_title(verb: str, kind: str) -> str:
 JOBS: Final[Mapping[str, Any]] = {
     "apply_retention": _("Delete what is past its retention"),
     "calibrate_tokens": _("Calibrate token counts"),
+    "check_expectations": _("Check expectations about contexts"),
     "cluster_tables": _("Store each actor’s texts together"),
     "compact": _("Shorten a document"),
     "count_terms": _("Count each actor’s frequent words"),

@@ -90,6 +90,7 @@ STATUS: Final[Mapping[str, int]] = {
     "invalid_project_name": 400,
     "key_cap_reached": 429,
     "no_messages": 409,
+    "not_repeatable": 409,
     "no_room": 409,
     "no_summaries": 409,
     "not_compacted": 409,

@@ -123,7 +123,7 @@ def _permissions(app_label: str, verb: str, *models: str) -> frozenset[str]:
 _READ: Final = (
     _permissions("conversations", "view", "session", "message", "receipt")
     | _permissions("conversations", "add", "receipt")
-    | _permissions("strength", "view", "memory", "merge", "profile", "sleeprun", "task")
+    | _permissions("strength", "view", "expectation", "memory", "merge", "profile", "sleeprun", "task")
     | _permissions("summaries", "view", "summary", "project", "document", "routingdecision", "projectevent")
     | _permissions("memoryhub", "view", "agent", "actor", "job")
 )
@@ -145,6 +145,8 @@ _WRITE: Final = (
 
 _CURATE: Final = (
     _permissions("conversations", "delete", "session", "message")
+    | _permissions("strength", "add", "expectation")
+    | _permissions("strength", "delete", "expectation")
     | _permissions("summaries", "change", "project", "document")
     | _permissions("summaries", "delete", "project")
 )

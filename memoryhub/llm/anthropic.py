@@ -80,7 +80,7 @@ class AnthropicProvider(RemoteProvider):
                 stream=stream,
                 extra_body=sent,
                 timeout=seconds,
-            )  # fmt: skip
+            )
         )
 
     def _models(self, seconds: float) -> Exchange:

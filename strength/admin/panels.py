@@ -13,6 +13,7 @@ from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, Timeli
 from conversations.models import ChatTurn
 from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, Tile
 from memoryhub.admin.waiting import Waiting
+from strength.actions.expectations import broken
 from strength.actions.extraction import unread_messages
 from strength.actions.held_memories import held_runs
 from strength.actions.review import MAX_COUNTED, open_merges, pending_memories
@@ -22,7 +23,17 @@ from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
 from strength.domain.sleep import MergeState
 from strength.domain.strength import PointKind
-from strength.models import Memory, MemoryChange, MemorySource, Merge, SleepRun, StrengthPoint, UseReport
+from strength.models import (
+    Expectation,
+    ExpectationState,
+    Memory,
+    MemoryChange,
+    MemorySource,
+    Merge,
+    SleepRun,
+    StrengthPoint,
+    UseReport,
+)
 
 
 def memory_panel(now: datetime) -> list[PanelItem]:
@@ -79,6 +90,14 @@ WAITING_KINDS: Final = [
         rows=lambda now: held_runs(),
         states={"held_count": ["1"]},
         query="?held=waiting",
+    ),
+    Waiting(
+        title=_("Broken expectations"),
+        note=_("contexts without a memory that must be in them, or with one that must not"),
+        model=Expectation,
+        rows=lambda now: broken(),
+        states={"state": [ExpectationState.BROKEN]},
+        query=f"?state__exact={ExpectationState.BROKEN}",
     ),
 ]
 

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from strength.actions.curation import TRANSITIONS
-from strength.api import batches, extraction, memories, profiles, search, sleep, usage, what_if
+from strength.api import batches, expectations, extraction, memories, profiles, search, sleep, usage, what_if
 from strength.api.memories import with_operation_id
 
 urlpatterns = [
@@ -35,6 +35,9 @@ urlpatterns = [
     path("memories/<uuid:memory_id>/used", usage.MemoryUsed.as_view(), name="memory-used"),
     path("memories/<uuid:memory_id>/impact", usage.MemoryImpact.as_view(), name="memory-impact"),
     path("memories/<uuid:memory_id>/strength", usage.MemoryStrength.as_view(), name="memory-strength"),
+    path("expectations", expectations.Expectations.as_view(), name="expectations"),
+    path("expectations/check", expectations.ExpectationCheck.as_view(), name="expectations-check"),
+    path("expectations/<uuid:expectation_id>", expectations.OneExpectation.as_view(), name="expectation"),
     path("profile", profiles.OneProfile.as_view(), name="profile"),
     path("profile/versions", profiles.ProfileVersions.as_view(), name="profile-versions"),
     path("profile/restore", profiles.ProfileRestore.as_view(), name="profile-restore"),

@@ -1,5 +1,6 @@
 """The models of `strength`."""
 
+from strength.models.expectation import Expectation, ExpectationState
 from strength.models.memory import (
     Facets,
     Memory,
@@ -23,6 +24,8 @@ from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
 __all__ = [
+    "Expectation",
+    "ExpectationState",
     "Facets",
     "Memory",
     "MemoryChange",

@@ -135,6 +135,8 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     run(Offer(Job.objects.get(key=bulk).pk, "curate_memories"), worker=uuid4())
     slept = made(client.post(f"{API}/sleep-runs", names))
     merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
+    expected = {"receipt_id": context["receipt_id"], "memory_id": memory["id"]}
+    expectation = made(client.post(f"{API}/expectations", expected))
     entry = LedgerEntry(
         created_at=datetime.now(UTC), agent_id=agent_id, actor_id=planted.actor_id, operation="chat",
         provider="anthropic", model="a-model", estimated_tokens=10, raw_latin=8, messages=1, latency_ms=5.0,
@@ -159,7 +161,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     planted.ids |= {
         "import_id": begun["id"], "agent_id": agent_id, "model": agent_id, "session_id": session["id"], "message_id": messages[0]["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
-        "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
+        "expectation_id": expectation["id"], "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
@@ -306,6 +308,11 @@ BODIES: dict[tuple[str, str], Body] = {
     ("actor-what-if", "post"): lambda planted: {**planted.names, "policy": {"max_tokens": 4_000}},
     ("memory-what-if", "post"): lambda planted: {"verb": "edit", "values": {"content": "something else"}},
     ("merge-what-if", "post"): lambda planted: {},
+    ("expectations", "post"): lambda planted: {
+        "receipt_id": planted.ids["receipt_id"],
+        "memory_id": planted.ids["memory_id"],
+    },
+    ("expectations-check", "post"): lambda planted: planted.names,
     ("memory-supersede", "post"): lambda planted: {"content": "something else by now"},
     ("memories-used", "post"): lambda planted: {"ids": [planted.ids["memory_id"]], "task_id": "t"},
     ("memories-candidates", "post"): lambda planted: {"ids": [planted.ids["memory_id"]]},

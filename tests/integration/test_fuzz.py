@@ -325,6 +325,8 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         },
         "memory-what-if": {"verb": "edit", "values": curated},
         "merge-what-if": {"keep_id": memory_id},
+        "expectations": {"receipt_id": planted.ids["receipt_id"], "memory_id": memory_id, "wanted": True},
+        "expectations-check": names,
         "memory-used": {"perspective": "p", "task_id": "t"},
         "memory-impact": {"impact_type": "task_success"},
         "memories-used": {"ids": [memory_id], "perspective": "p", "task_id": "t"},

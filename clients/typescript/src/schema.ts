@@ -157,6 +157,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/expectations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the expectations about a user's contexts, newest first. */
+        get: operations["expectations_list"];
+        put?: never;
+        /** @description Keep an expectation, and check it; one about the same receipt and memory is replaced. */
+        post: operations["expectation_keep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/expectations/{expectation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** @description Delete an expectation. */
+        delete: operations["expectation_withdraw"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/expectations/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Check the newest 200 expectations about a user's contexts now, and return those that are broken. */
+        post: operations["expectations_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/imports": {
         parameters: {
             query?: never;
@@ -1958,6 +2010,15 @@ export interface components {
             receipt_id: string | null;
             usage: components["schemas"]["UsageOut"];
         };
+        /** @description The user of whom the expectations are checked. */
+        CheckInRequest: {
+            agent_id: string;
+            user_id?: string;
+        };
+        CheckedOut: {
+            kept: number;
+            broken: components["schemas"]["ExpectationOut"][];
+        };
         /** @description Some bytes of the file. */
         ChunkInRequest: {
             /** Format: int64 */
@@ -2317,6 +2378,60 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["EventOut"][];
+        };
+        /** @description Serializer that rejects unknown keys, so that a misspelt option is an error. */
+        ExpectationInRequest: {
+            /**
+             * Format: uuid
+             * @description The context that shall, or shall not, have the memory; assembled again in a check.
+             */
+            receipt_id: string;
+            /** Format: uuid */
+            memory_id: string;
+            /**
+             * @description Whether the memory must be in the context; else it must not.
+             * @default true
+             */
+            wanted?: boolean;
+        };
+        ExpectationOut: {
+            /** Format: uuid */
+            readonly id: string;
+            user_id: string;
+            /** Format: uuid */
+            readonly receipt_id: string;
+            /** Format: uuid */
+            memory_id: string;
+            wanted: boolean;
+            query: string;
+            state: components["schemas"]["ExpectationOutStateEnum"];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            checked_at: string;
+            /**
+             * Format: date-time
+             * @description The last check at which it was kept.
+             */
+            kept_at?: string | null;
+            /**
+             * Format: date-time
+             * @description The check that found it broken.
+             */
+            broken_at?: string | null;
+        };
+        /**
+         * @description * `kept` - kept
+         *     * `broken` - broken
+         * @enum {string}
+         */
+        ExpectationOutStateEnum: "kept" | "broken";
+        ExpectationPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["ExpectationOut"][];
         };
         ExtractionJobOut: {
             /** Format: uuid */
@@ -4325,6 +4440,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ContextOut"];
+                };
+            };
+        };
+    };
+    expectations_list: {
+        parameters: {
+            query: {
+                agent_id: string;
+                cursor?: string;
+                limit?: number;
+                /**
+                 * @description * `kept` - kept
+                 *     * `broken` - broken
+                 */
+                state?: "kept" | "broken";
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpectationPage"];
+                };
+            };
+        };
+    };
+    expectation_keep: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExpectationInRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpectationOut"];
+                };
+            };
+        };
+    };
+    expectation_withdraw: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                expectation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    expectations_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedOut"];
                 };
             };
         };

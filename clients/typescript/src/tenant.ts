@@ -10,6 +10,8 @@ export const TENANT: Readonly<Record<string, "query" | "body">> = {
   "get /api/v1/changes": "query",
   "post /api/v1/chat": "body",
   "post /api/v1/context": "body",
+  "get /api/v1/expectations": "query",
+  "post /api/v1/expectations/check": "body",
   "get /api/v1/imports": "query",
   "post /api/v1/imports": "body",
   "get /api/v1/memories": "query",

@@ -53,6 +53,7 @@ DO_NOT_WAIT: Final[dict[str, Any]] = {
     "Tombstone.decision": TombstoneReason,
     # Decided, or nobody has to decide.
     "Memory.status": [Status.ACTIVE, Status.ARCHIVED, Status.REJECTED],
+    "Expectation.state": ["kept"],
     "Merge.state": [MergeState.MERGED, MergeState.DISMISSED, MergeState.WITHDRAWN, MergeState.UNDONE],
     "RoutingDecision.confidence": [Confidence.HIGH, Confidence.MEDIUM],
     "DocumentEntry.trust": [Trust.TRUSTED],

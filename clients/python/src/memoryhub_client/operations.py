@@ -70,6 +70,26 @@ class Operations:
         return Call("POST", path("context"), body=fields, tenant="body")
 
     @listing
+    def expectations_list(self, **query: Unpack[t.ExpectationsListQuery]) -> Call[t.Expectation]:
+        """List the expectations about a user's contexts, newest first."""
+        return Call("GET", path("expectations"), query, tenant="query")
+
+    @operation
+    def expectation_keep(self, **fields: Unpack[t.ExpectationIn]) -> Call[t.Expectation]:
+        """Keep an expectation, and check it; one about the same receipt and memory is replaced."""
+        return Call("POST", path("expectations"), body=fields)
+
+    @operation
+    def expectation_withdraw(self, expectation_id: str) -> Call[None]:
+        """Delete an expectation."""
+        return Call("DELETE", path("expectations", expectation_id))
+
+    @operation
+    def expectations_check(self, **fields: Unpack[t.CheckIn]) -> Call[t.Checked]:
+        """Check the newest 200 expectations about a user's contexts now, and return those that are broken."""
+        return Call("POST", path("expectations", "check"), body=fields, tenant="body")
+
+    @listing
     def imports_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Import]:
         """List the imports into one actor's memory, the newest first."""
         return Call("GET", path("imports"), query, tenant="query")

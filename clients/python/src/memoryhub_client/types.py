@@ -36,6 +36,7 @@ BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"
 ContextFormat = Literal["anthropic", "openai"]
 DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync", "merge", "move"]
 EntryStatus = Literal["active", "pending"]
+ExpectationOutState = Literal["kept", "broken"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
 ImportFormat = Literal["honcho", "hindsight", "deepseek", "chatgpt", "claude", "openwebui", "librechat", "gemini", "grok", "mistral", "coding-agents", "markdown", "letta", "mem0", "table"]
@@ -475,6 +476,18 @@ class Chat(TypedDict):
     usage: Usage
 
 
+class CheckIn(Write, total=False):
+    """The user of whom the expectations are checked."""
+
+    agent_id: str
+    user_id: str
+
+
+class Checked(TypedDict):
+    kept: int
+    broken: list[Expectation]
+
+
 class ChunkIn(Write, total=False):
     """Some bytes of the file."""
 
@@ -696,6 +709,28 @@ class Event(TypedDict):
     undoable: bool
     undone_at: NotRequired[str | None]
     created_at: str
+
+
+class ExpectationIn(Write, total=False):
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+
+    receipt_id: Required[str]
+    memory_id: Required[str]
+    wanted: bool
+
+
+class Expectation(TypedDict):
+    id: str
+    user_id: str
+    receipt_id: str
+    memory_id: str
+    wanted: bool
+    query: str
+    state: ExpectationOutState
+    created_at: str
+    checked_at: str
+    kept_at: NotRequired[str | None]
+    broken_at: NotRequired[str | None]
 
 
 class ExtractionJob(TypedDict):
@@ -1714,6 +1749,10 @@ class MemoriesCountQuery(Whose, total=False):
 class ChangesListQuery(Whose, Paging, total=False):
     after: int
     all_users: bool
+
+
+class ExpectationsListQuery(Whose, Paging, total=False):
+    state: Literal["kept", "broken"]
 
 
 class MemoriesListQuery(MemoriesCountQuery, Paging, total=False):

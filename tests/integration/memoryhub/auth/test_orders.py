@@ -31,6 +31,7 @@ NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 # Every job, and who may order it. "server": only events, schedules and other changes cause it, whatever the caller; it
 # reads rows that have a trust of their own. A new job is added here with a reason to be found in its docstring.
 ORDERED_BY = {
+    "check_expectations": "server",
     "calibrate_tokens": "server", "clear_excerpts": "server", "cluster_tables": "server", "compact": "trusted", "count_terms": "server",
     "apply_retention": "server", "curate_memories": "trusted", "embed": "server", "embed_missing": "server", "end_idle_sessions": "server",
     "extract": "server", "forget_old_calls": "server", "forget_old_jobs": "server", "forget_old_receipts": "server",

@@ -1,0 +1,63 @@
+"""Curators keep an expectation from a receipt, see what broke it, and can take it back."""
+
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from strength.actions.curation import apply_transition
+from strength.models import Expectation
+from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
+from tests.integration.admin.test_dashboard import tile
+
+
+def keep(browser: Client, hub: Hub, **values: Any) -> Any:
+    asked = {"receipt": str(hub.receipt.pk), "memory": str(hub.memory.pk), **values}
+    return browser.post(reverse("keep_expectation"), asked, follow=True)
+
+
+def archive(hub: Hub) -> None:
+    apply_transition(
+        memory=hub.memory, verb="archive", values={}, reason="", expected_version=None, by=BY, now=NOW
+    )  # fmt: skip
+
+
+def test_a_receipt_offers_it_and_a_broken_one_is_on_the_dashboard_with_what_changed(boss: Client, hub: Hub) -> None:
+    offered = boss.get(page_of(hub.receipt)).content.decode()
+    assert 'id="expect"' in offered and f'name="memory" value="{hub.memory.pk}"' in offered
+    shown = keep(boss, hub).content.decode()
+    assert "The expectation is kept now." in shown and hub.memory.content in shown
+    kept = Expectation.objects.get()
+    assert tile(boss, "Broken expectations").figure.number == 0
+    archive(hub)
+    shown = boss.post(page_of(kept, "check"), follow=True).content.decode()
+    assert "The expectation is broken now." in shown and "Changes before it was broken" in shown
+    assert tile(boss, "Broken expectations").figure.number == 1
+    listed = boss.get(f"{list_of(Expectation)}?state__exact=broken").content.decode()
+    assert hub.memory.content in listed and "is in it" in listed
+
+
+def test_it_is_deleted_and_brought_back(boss: Client, hub: Hub) -> None:
+    keep(boss, hub, unwanted="1")
+    [first] = Expectation.objects.all()
+    assert not first.is_wanted and first.state == "broken"
+    shown = boss.post(page_of(first, "withdraw"), follow=True).content.decode()
+    assert "The expectation was deleted." in shown and not Expectation.objects.exists()
+    again = f"{reverse('keep_expectation')}?receipt={hub.receipt.pk}&amp;memory={hub.memory.pk}&amp;unwanted=1"
+    assert again in shown
+    boss.post(again.replace("&amp;", "&"))
+    assert not Expectation.objects.get().is_wanted
+
+
+def test_what_cannot_be_kept_is_said(boss: Client, hub: Hub) -> None:
+    assert boss.get(reverse("keep_expectation")).status_code == 405
+    unknown = keep(boss, hub, receipt="0" * 32).content.decode()
+    assert "This receipt no longer exists." in unknown
+    strange = keep(boss, hub, memory="0" * 32).content.decode()
+    assert "No such memory" in strange and not Expectation.objects.exists()
+
+
+def test_who_may_only_read_is_offered_nothing(staff: Any, hub: Hub) -> None:
+    reader = staff("view_receipt", "view_memory", "view_expectation")
+    assert 'id="expect"' not in reader.get(page_of(hub.receipt)).content.decode()
+    assert keep(reader, hub).status_code == 403
