@@ -193,8 +193,9 @@ def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, R
     budgets = policy.layer_budgets or {}
     known: frozenset[str] = frozenset()
     unused = 0
+    identities = [_identities(candidate) for candidate in candidates]
     for layer in STABLE_FIRST if policy.has_stable_block else PRECEDENCE:
-        places, rejected = _admit(layer, known, writer)
+        places, rejected = _admit(layer, known, identities, writer)
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
             allowed = int(policy.token_limit * budgets[layer]) + unused
@@ -203,11 +204,13 @@ def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, R
             unused = max(0, allowed - used)
         reasons |= rejected | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
         admitted |= contents
-        known = known.union(*(_identities(candidates[place]) for place in contents))
+        known = known.union(*(identities[place] for place in contents))
     return admitted, reasons, shares
 
 
-def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[list[int], dict[int, Reason]]:
+def _admit(
+    layer: str, known: frozenset[str], identities: Sequence[frozenset[str]], writer: PromptWriter
+) -> tuple[list[int], dict[int, Reason]]:
     """Return the admitted places of a layer, and the reasons for the others; `known` are identities admitted before.
 
     Limits apply after all other rules: the latest messages, the best of other layers, one summary; of the profile and
@@ -220,11 +223,10 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
     for place, candidate in enumerate(candidates):
         if candidate.layer != layer:
             continue
-        identities = _identities(candidate)
-        reason = _rejection_reason(candidate, policy) or (Reason.DUPLICATE if identities & seen else None)
+        reason = _rejection_reason(candidate, policy) or (Reason.DUPLICATE if identities[place] & seen else None)
         if reason is None:
             places.append(place)
-            seen |= identities
+            seen |= identities[place]
         else:
             rejected[place] = reason
     if layer == WORKING:

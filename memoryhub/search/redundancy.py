@@ -45,26 +45,34 @@ def informative_hits(
     hits: Sequence[Hit], words: QueryWords, bounds: SpaceBounds, policy: FusionPolicy = DEFAULT_POLICY
 ) -> list[int]:
     """Return the positions of the hits to keep, of hits in descending order of relevance."""
-    kept: list[int] = []
-    shared: dict[int, Mapping[int, float]] = {}
+    kept: dict[int, Mapping[int, float]] = {}  # the shared terms by position
     knows_few = len(words.weights) < MIN_MESSAGE_TERMS
     covered: dict[int, float] = {}
     for place, hit in enumerate(hits):
         document = {term: hit.document[term] for term in words.weights if term in hit.document}
-        remaining = {term: max(0.0, weight - covered.get(term, 0.0)) for term, weight in document.items()}
         if not (knows_few or scaled_similarity(hit.similarity_raw, bounds) or _is_evidence(document)):
             continue
-        whole, novel = (
-            relevance(hit.similarity_raw, word_score(part, words), bounds, policy) for part in (document, remaining)
-        )
-        # The kept hit with the most of its terms covers it, of several the best.
-        by = max(kept, key=lambda other: _common(document, shared[other]), default=place)
-        floor = min(ALWAYS_KEPT_SHARE * hits[0].relevance, max(LIKELY, EQUAL_SHARE * hits[by].relevance))
-        if hit.relevance >= floor or novel >= MIN_NOVELTY * whole:
-            kept.append(place)
-            shared[place] = document
+        remaining = {term: max(0.0, weight - covered.get(term, 0.0)) for term, weight in document.items()}
+
+        def scored(part: Mapping[int, float], raw: float | None = hit.similarity_raw) -> float:
+            return relevance(raw, word_score(part, words), bounds, policy)
+
+        # The cheapest first: most hits are kept by their relevance alone.
+        if (
+            hit.relevance >= ALWAYS_KEPT_SHARE * hits[0].relevance
+            or scored(remaining) >= MIN_NOVELTY * scored(document)
+            or hit.relevance >= max(LIKELY, EQUAL_SHARE * _covering(document, kept, hits, place).relevance)
+        ):
+            kept[place] = document
             covered |= {term: max(weight, covered.get(term, 0.0)) for term, weight in document.items()}
-    return kept
+    return list(kept)
+
+
+def _covering(
+    document: Mapping[int, float], kept: Mapping[int, Mapping[int, float]], hits: Sequence[Hit], place: int
+) -> Hit:
+    """Return the kept hit with the most of a document's terms, of several the best; the hit itself where none is."""
+    return hits[max(kept, key=lambda other: _common(document, kept[other]), default=place)]
 
 
 def _common(document: Mapping[int, float], other: Mapping[int, float]) -> float:
