@@ -10,7 +10,7 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import exported_chats, imported_sessions
-        from conversations.admin import instructions, playground, retention, sessions, what_if
+        from conversations.admin import instructions, playground, retention, sessions, talk, what_if
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import agents, dashboard
         from memoryhub.auth.erasure import FILE_SOURCES
@@ -22,7 +22,7 @@ class ConversationsConfig(AppConfig):
         WRITERS[ImportedSession] = imported_sessions.write_sessions
         UNDOERS[imported_sessions.SESSION_KIND] = imported_sessions.undo_sessions
         EXPORT_FORMATS.update({form: partial(exported_chats.chats_as, form) for form in exported_chats.FORMS})
-        PAGES.extend([*playground.PAGES, *instructions.PAGES, *what_if.PAGES])
+        PAGES.extend([*playground.PAGES, *talk.PAGES, *instructions.PAGES, *what_if.PAGES])
         dashboard.PANELS.append(sessions.session_panel)
         agents.NOTES.append(retention.retention_note)
         FILE_SOURCES.append(playground.cached_files)

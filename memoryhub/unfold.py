@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.contrib import admin
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse, reverse_lazy
 from django.utils.functional import lazy
@@ -36,7 +36,7 @@ class Page:
 
     address: str
     name: str
-    view: Callable[..., HttpResponse]
+    view: Callable[..., HttpResponseBase]
     needs: tuple[str, ...]
 
 
@@ -127,6 +127,7 @@ AREAS = [
         (_("Tasks"), "strength_task"),
         title=_("Sleep"),
     ),
+    _area("chat", (_("Talk"), "talk")),
     _area("science", (_("Playground"), "playground"), (_("Expectations"), "strength_expectation")),
     _area("gavel", (_("Blocked texts"), "strength_tombstone")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),

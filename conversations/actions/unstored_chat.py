@@ -5,19 +5,19 @@ Nothing is stored but the ledger entry.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from conversations.actions.answers import TurnSuperseded, unstored
-from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.context import AssembledContext, ContextRequest, assemble_context
 from conversations.actions.questions import Question, options_within_window, request_of
 from conversations.domain.content import Language, blocks_of, parts_in, references_in
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role, ShownMessage
 from conversations.domain.policy import ChatPolicy
 from conversations.domain.prompt import Prompt, Turn
-from conversations.models import ChatTurn
+from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import Tenant
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, run_in_background
@@ -26,31 +26,66 @@ from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Delta
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
+
+MAX_SHOWN: Final = 100
+"""Latest messages of a session that the model reads where nothing is stored."""
 
 
-def answer_unstored(
+@dataclass(frozen=True)
+class UnstoredTurn:
+    """An unsaved turn, the request for the model, and its context, a dry run; None where nothing is remembered.
+
+    With `records_later` nothing waits for the database.
+    """
+
+    turn: ChatTurn
+    request: CompletionRequest = field(repr=False)
+    context: AssembledContext | None = field(repr=False)
+    records_later: bool
+
+
+def said_in(session: Session, *, by: Principal) -> list[NewMessage]:
+    """Return the latest messages of a session, oldest first; to a trusted caller the trusted ones."""
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().order_by("-seq")
+    if by.is_trusted:
+        rows = rows.filter(trust=Trust.TRUSTED)
+    latest = list(rows[:MAX_SHOWN])[::-1]
+    return [
+        NewMessage(role=Role(row.role), content=row.content, blocks=row.blocks, author=row.author) for row in latest
+    ]
+
+
+def prepare_unstored(
     *, actor: Actor, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
-) -> ChatTurn:
-    """Return the answer to the last message as an unsaved turn. Raises ProviderError, ContextTooLarge."""
+) -> UnstoredTurn:
+    """Return the request for an answer to the last message. Raises ContextTooLarge."""
     turn = ChatTurn(actor=actor, created_at=now)
+    request = request_of(question, effective_policy(ChatPolicy, actor.agent, actor), by)
+    context = None
+    if question.with_memory and any(each.role == Role.USER for each in said):
+        context = _context(turn, said, question, request, by, now)
+        turn.context_metadata = context.metadata
+    system, messages = context.assembly.prompt_and_turns if context else _alone(turn, said, question)
+    request = replace(request, messages=tuple(map(ChatMessage.of, messages)), system=system)
+    # Without memory, as while the database is away, nothing waits for it.
+    return UnstoredTurn(turn, request, context, records_later=not question.with_memory)
+
+
+def answer_unstored(prepared: UnstoredTurn) -> ChatTurn:
+    """Return the turn with its answer. Raises ProviderError."""
+    turn = prepared.turn
     try:
-        # Without memory, as while the database is away, nothing waits for it.
-        request = _request(turn, question, said, by, now)
-        return unstored(turn, complete(request, actor=actor, records_later=not question.with_memory))
+        return unstored(turn, complete(prepared.request, actor=turn.actor, records_later=prepared.records_later))
     except TruncatedAnswer as error:
         return unstored(turn, error.partial, truncated=True)
 
 
-def stream_unstored(
-    *, actor: Actor, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
-) -> tuple[ChatTurn, Stream[Delta | ChatTurn]]:
-    """Start answering the last message; return an unsaved turn and its stream, which ends with that turn.
-
-    The stream may raise ProviderError. Raises ContextTooLarge.
-    """
-    turn, pieces = ChatTurn(actor=actor, created_at=now), Stream[Delta | ChatTurn]()
-    run_in_background(_answer(turn, _request(turn, question, said, by, now), pieces))
-    return turn, pieces
+def stream_unstored(prepared: UnstoredTurn) -> Stream[Delta | ChatTurn]:
+    """Start answering, and return the stream, which ends with the turn. The stream may raise ProviderError."""
+    pieces = Stream[Delta | ChatTurn]()
+    run_in_background(_answer(prepared.turn, prepared.request, pieces))
+    return pieces
 
 
 async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Delta | ChatTurn]) -> None:
@@ -66,29 +101,15 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
         raise
 
 
-def _request(
-    turn: ChatTurn, question: Question, said: Sequence[NewMessage], by: Principal, now: datetime
-) -> CompletionRequest:
-    request = request_of(question, effective_policy(ChatPolicy, turn.actor.agent, turn.actor), by)
-    remembers = question.with_memory and any(each.role == Role.USER for each in said)
-    system, messages = (
-        _remembered(turn, said, question, request, by, now) if remembers else _alone(turn, said, question)
-    )
-    return replace(request, messages=tuple(map(ChatMessage.of, messages)), system=system)
-
-
-Written = tuple[Any, Sequence[Mapping[str, Any]]]
-
-
-def _remembered(
+def _context(
     turn: ChatTurn,
     said: Sequence[NewMessage],
     question: Question,
     empty: CompletionRequest,
     by: Principal,
     now: datetime,
-) -> Written:
-    """Return the messages with their context, as system prompt and turns; the context is a dry run."""
+) -> AssembledContext:
+    """Assemble the context of the messages, as a dry run."""
     agent = turn.actor.agent
     place = max(place for place, each in enumerate(said) if each.role == Role.USER)
     asked, shown = said[place], [ShownMessage(each, is_current=n > place) for n, each in enumerate(said) if n != place]
@@ -100,9 +121,10 @@ def _remembered(
         options=options_within_window(turn.actor, question, empty),
     )  # fmt: skip
     tenant = Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor)
-    context = assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)
-    turn.context_metadata = context.metadata
-    return context.assembly.prompt_and_turns
+    return assemble_context(tenant=tenant, request=request, by=by, now=now, dry_run=True)
+
+
+Written = tuple[Any, Sequence[Mapping[str, Any]]]
 
 
 def _alone(turn: ChatTurn, said: Sequence[NewMessage], question: Question) -> Written:

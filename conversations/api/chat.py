@@ -1,13 +1,10 @@
-"""Chat over REST, as one answer or as server-sent events (WHATWG HTML, section 9.2)."""
+"""Chat over REST, as one answer or as server-sent events."""
 
-import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
@@ -19,7 +16,7 @@ from rest_framework.response import Response
 from conversations.actions.answers import ChatFailed
 from conversations.actions.chat import KeyReused, PreparedTurn, chat, key_is_used, prepare_turn, stream_answer
 from conversations.actions.questions import Question
-from conversations.actions.unstored_chat import answer_unstored, stream_unstored
+from conversations.actions.unstored_chat import answer_unstored, prepare_unstored, said_in, stream_unstored
 from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
     MAX_TOOLS,
@@ -34,24 +31,21 @@ from conversations.api.views import wrong_options
 from conversations.domain.content import calls_in
 from conversations.domain.messages import NewMessage, Role
 from conversations.domain.routing import UNNAMED
-from conversations.models import ChatTurn, Message, Session
+from conversations.models import ChatTurn, Session
 from memoryhub.api.errors import llm_problem, problem_for
+from memoryhub.api.events import KEEP_ALIVE, MEDIA_TYPE, event, event_response, with_keep_alive
 from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.principals import Scope
-from memoryhub.db.pool import Stream, return_connection
+from memoryhub.db.pool import Stream
 from memoryhub.jobs.executor import error_text
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Delta, Tool
 from memoryhub.llm.usage.spending import KeyCapReached, check_key_cap
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policy import PolicyError, Trust
-
-MEDIA_TYPE: Final = "text/event-stream"
-KEEP_ALIVE: Final = b": waiting\n\n"
-"""A comment, so that no proxy closes an idle connection."""
+from memoryhub.tenancy.policy import PolicyError
 
 
 class EventStreamRenderer(JSONRenderer):
@@ -61,18 +55,7 @@ class EventStreamRenderer(JSONRenderer):
     format = "events"
 
 
-def event(name: str, data: Any) -> bytes:
-    # JSON has no raw line breaks, so one `data` line is enough.
-    body = json.dumps(json.loads(JSONRenderer().render(data)), ensure_ascii=False)
-    return f"event: {name}\ndata: {body}\n\n".encode("utf-8", "replace")
-
-
 log = logging.getLogger(__name__)
-
-KEEP_ALIVE_SECONDS: Final = 15.0
-
-MAX_SHOWN: Final = 100
-"""Latest messages of a session that the model reads where nothing is stored."""
 
 
 class ChatIn(TenantSerializer):
@@ -230,10 +213,7 @@ class ChatView(ApiView):
         return self.streamed(prepared.turn, stream, **headers)
 
     def streamed(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None, **headers: str) -> HttpResponseBase:
-        events = self.events(turn, stream)
-        return_connection()
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
-        return StreamingHttpResponse(events, content_type=MEDIA_TYPE, headers=headers)
+        return event_response(self.events(turn, stream), **headers)
 
 
 class Chat(ChatView):
@@ -274,23 +254,16 @@ class Chat(ChatView):
             *self._said(actor, values["session_id"]),
             NewMessage(role=Role.USER, content=text, blocks=blocks, author=values["author"]),
         ]
-        given: Any = {"actor": actor, "question": question, "said": said, "by": self.principal, "now": self.now}
+        prepared = prepare_unstored(actor=actor, question=question, said=said, by=self.principal, now=self.now)
         if values["stream"]:
-            return self.streamed(*stream_unstored(**given))
-        return Response(self.response_body(answer_unstored(**given)))
+            return self.streamed(prepared.turn, stream_unstored(prepared))
+        return Response(self.response_body(answer_unstored(prepared)))
 
     def _said(self, actor: Actor, session_id: UUID | None) -> list[NewMessage]:
-        """Return the latest messages of a session, oldest first, to a trusted key the trusted ones. Raises NotFound."""
+        """Return the latest messages of a session, which may be None. Raises NotFound."""
         if session_id is None:
             return []
-        session = self.owned(Session.objects.filter(actor_id=actor.pk), session_id)
-        rows = Message.objects.of([actor.pk]).filter(session_id=session.pk).spoken().order_by("-seq")
-        if self.principal.is_trusted:
-            rows = rows.filter(trust=Trust.TRUSTED)
-        latest = list(rows[:MAX_SHOWN])[::-1]
-        return [
-            NewMessage(role=Role(row.role), content=row.content, blocks=row.blocks, author=row.author) for row in latest
-        ]
+        return said_in(self.owned(Session.objects.filter(actor_id=actor.pk), session_id), by=self.principal)
 
 
 def _replay_header(prepared: PreparedTurn) -> dict[str, str]:
@@ -305,7 +278,7 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
         yield event("done", turn_as_json(turn))
         return
     try:
-        async for piece in with_keep_alive(stream):
+        async for piece in with_keep_alive(stream, last=ChatTurn):
             if piece is None:
                 yield KEEP_ALIVE
             elif isinstance(piece, Delta):
@@ -314,17 +287,6 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
                 yield event("done", turn_as_json(piece))
     except Exception as error:
         yield event("error", problem_of(error, ChatView.problems))
-
-
-async def with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
-    """Yield the pieces up to the stored turn, and None after every KEEP_ALIVE_SECONDS without one."""
-    piece: Delta | ChatTurn | None = None
-    while not isinstance(piece, ChatTurn):
-        try:
-            piece = await asyncio.wait_for(stream.next(), KEEP_ALIVE_SECONDS)
-        except TimeoutError:
-            piece = None
-        yield piece
 
 
 def problem_of(error: Exception, problems: Mapping[type[Exception], Callable[[Any], APIException]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from django.core.paginator import Paginator
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils import timezone, translation
@@ -383,8 +384,8 @@ def shown_count(count: int) -> str:
 def page_urls() -> list[URLPattern]:
     """Return the URLs of all pages; people who lack one of a page's permissions get 403."""
 
-    def guarded(page: Page) -> Callable[..., HttpResponse]:
-        def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(page: Page) -> Callable[..., HttpResponseBase]:
+        def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not cast(Any, request.user).has_perms(page.needs):
                 raise PermissionDenied
             return page.view(request, *args, **kwargs)

@@ -40,9 +40,15 @@ class Grant:
 
 EVERYTHING: Final = Grant()
 SESSION_READER: Final = Grant(
-    verbs=frozenset({"view"}), extra=frozenset({"add_receipt", "change_session", "delete_session", "delete_message"})
+    verbs=frozenset({"view"}),
+    extra=frozenset(
+        {
+            *("add_receipt", "add_session", "add_message", "add_chatturn"),
+            *("change_session", "delete_session", "delete_message"),
+        }
+    ),
 )
-"""View everything, store the receipt of a tried context, end sessions, and delete what was said."""
+"""View everything, store the receipt of a tried context, talk with agents, end sessions, and delete what was said."""
 
 
 ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(

@@ -8,12 +8,13 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.api.chat import KEEP_ALIVE, turn_as_json
+from conversations.api.chat import turn_as_json
 from conversations.api.compatible.anthropic_in import CountIn, MessagesIn
 from conversations.api.compatible.calls import ClientCall, ClientCallView, agents_of, pieces_of
 from conversations.domain.content import THINKING, is_text
 from conversations.domain.formats import THINKING_FIELDS, count_context
 from conversations.models import ChatTurn
+from memoryhub.api.events import KEEP_ALIVE
 from memoryhub.api.views import operation
 from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import Stream

@@ -18,13 +18,14 @@ from conversations.actions.answers import ChatFailed
 from conversations.actions.client_history import Store, place_question
 from conversations.actions.context import with_instructions
 from conversations.actions.questions import Question
-from conversations.actions.unstored_chat import answer_unstored, stream_unstored
-from conversations.api.chat import ChatView, problem_of, turn_as_json, with_keep_alive
+from conversations.actions.unstored_chat import answer_unstored, prepare_unstored, stream_unstored
+from conversations.api.chat import ChatView, problem_of, turn_as_json
 from conversations.domain.client_talk import ClientTalk, is_task, talk_of
 from conversations.domain.messages import NewMessage, Role
 from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem
+from memoryhub.api.events import with_keep_alive
 from memoryhub.api.fields import UserIdField
 from memoryhub.api.problems import Problem, unavailable
 from memoryhub.api.views import ApiView
@@ -216,10 +217,10 @@ class ClientCallView(ChatView):
         )  # fmt: skip
 
     def _answer_unstored(self, question: Question, actor: Actor, call: ClientCall) -> HttpResponseBase:
-        given: Any = {"actor": actor, "question": question, "said": call.messages, "by": self.principal}
+        prepared = prepare_unstored(actor=actor, question=question, said=call.messages, by=self.principal, now=self.now)
         if call.stream:
-            return self.streamed(*stream_unstored(**given, now=self.now))
-        return Response(self.response_body(answer_unstored(**given, now=self.now)))
+            return self.streamed(prepared.turn, stream_unstored(prepared))
+        return Response(self.response_body(answer_unstored(prepared)))
 
     def check_model(self, *, creates: bool) -> None:
         """Raise Problem where the agent does not exist, unless the call `creates` it where the client wants that."""
@@ -275,7 +276,7 @@ def agents_of(view: ApiView) -> list[Agent]:
 async def pieces_of(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[Delta | ChatTurn | None]:
     """Yield an answer's pieces and its turn, None for a while without one; a stored answer comes in one piece."""
     if stream is not None:
-        async for piece in with_keep_alive(stream):
+        async for piece in with_keep_alive(stream, last=ChatTurn):
             yield piece
         return
     yield Delta(turn_as_json(turn)["text"])

@@ -12,10 +12,11 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.api.chat import KEEP_ALIVE, turn_as_json
+from conversations.api.chat import turn_as_json
 from conversations.api.compatible.calls import ClientCall, ClientCallView, agents_of, pieces_of
 from conversations.api.compatible.openai_in import CompletionIn
 from conversations.models import ChatTurn
+from memoryhub.api.events import KEEP_ALIVE
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Scope

@@ -14,13 +14,14 @@ from django.http.response import HttpResponseBase
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
-from conversations.api.chat import KEEP_ALIVE, turn_as_json
+from conversations.api.chat import turn_as_json
 from conversations.api.compatible.calls import ClientCallView, pieces_of
 from conversations.api.compatible.openai import call_of, with_error
 from conversations.api.compatible.openai_in import CompletionIn
 from conversations.api.compatible.responses_in import OWN_MEMBERS, ClientTools, completion_body, is_codex_task, mapping
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message
+from memoryhub.api.events import KEEP_ALIVE
 from memoryhub.api.views import operation
 from memoryhub.auth.access import visible_to
 from memoryhub.auth.principals import Scope

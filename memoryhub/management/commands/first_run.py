@@ -73,7 +73,9 @@ class Command(BaseCommand):
 
     def _print(self, url: str, password: str | None, key: str | None, folder: Path | None) -> None:
         with translation.override(terminal_language(os.environ)):
-            lines = ["", _line(_("Admin"), f"{url}/admin/"), _line(_("API docs"), f"{url}/api/v1/docs")]
+            first = _("(try this first)")
+            lines = ["", _line(_("Admin"), f"{url}/admin/"), _line(_("Talk"), f"{url}/admin/talk/   {first}")]
+            lines.append(_line(_("API docs"), f"{url}/api/v1/docs"))
             once, secret = _("(shown once)"), list[str]()
             if password:
                 secret.append(_line(_("Login"), f"{ADMIN} / {password}   {once}"))

@@ -53,7 +53,7 @@ ACTIONS = {
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
+    "review": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
 }  # fmt: skip
@@ -285,7 +285,14 @@ def test_nobody_gets_what_runs_code_or_reads_sessions() -> None:
     for app in ("django_q", "sessions", "contenttypes", "admin"):
         assert not Permission.objects.filter(group__name__in=ROLES, content_type__app_label=app).exists()
     of_talks = {code for code in CODES_OF_TALKS if is_granted(CURATOR, "conversations", code)}
-    assert of_talks == {"view_receipt", "view_session", "add_receipt", "change_session", "delete_session"}
+    assert of_talks == {
+        "view_receipt",
+        "view_session",
+        "add_receipt",
+        "add_session",
+        "change_session",
+        "delete_session",
+    }
     assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(ADMINISTRATOR, "auth", "add_permission")
 
 

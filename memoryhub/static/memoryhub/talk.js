@@ -1,0 +1,86 @@
+// Streams the answer into the talk page. Optional: without this file the form is answered with a whole page.
+"use strict";
+
+const talk = document.getElementById("talk");
+const status = document.getElementById("talk-status");
+let isAnswering = false;
+
+// Yield the events of a response as pairs of name and data.
+async function* eventsOf(body) {
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+        const {value, done} = await reader.read();
+        if (done) { return; }
+        const parts = (text + value).split("\n\n");
+        text = parts.pop();
+        for (const part of parts) {
+            const found = /^event: (\w+)\ndata: (.*)$/.exec(part);
+            if (found) { yield [found[1], JSON.parse(found[2])]; }
+        }
+    }
+}
+
+function show(html) {
+    talk.innerHTML = html;
+    window.htmx?.process(talk);
+    const field = talk.querySelector("[name=message]");
+    field.focus({preventScroll: true});
+    field.scrollIntoView({block: "nearest"});
+}
+
+const handlers = {
+    start({turn, remembered}) {
+        document.getElementById("talk-messages").insertAdjacentHTML("beforeend", turn);
+        document.getElementById("talk-remembered").innerHTML = remembered;
+        talk.querySelector("[name=message]").value = "";
+    },
+    delta({text}) {
+        const answer = talk.querySelector("[data-answer]");
+        if (!answer.dataset.answer) { answer.textContent = ""; }
+        answer.dataset.answer = "begun";
+        answer.append(text);
+        answer.scrollIntoView({block: "nearest"});
+    },
+    end({html, address}) {
+        show(html);
+        if (address) { history.replaceState(null, "", address); }
+        status.textContent = status.dataset.complete;
+    },
+};
+
+function showLost() {
+    const notice = document.createElement("p");
+    notice.className = "hub-problem mb-4";
+    notice.setAttribute("role", "alert");
+    notice.textContent = talk.dataset.lost;
+    document.getElementById("talk-messages").append(notice);
+}
+
+talk.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.id !== "talk-form") { return; }
+    event.preventDefault();
+    if (isAnswering) { return; }
+    isAnswering = true;
+    status.textContent = status.dataset.answering;
+    let hasEnded = false;
+    try {
+        const answer = await fetch(form.action, {method: "POST", body: new FormData(form), headers: {"X-Requested-With": "fetch"}});
+        if (answer.redirected || !answer.ok) { location.reload(); return; }  // logged out, or deleted
+        if (answer.headers.get("Content-Type").startsWith("text/event-stream")) {
+            for await (const [name, data] of eventsOf(answer.body)) {
+                handlers[name](data);
+                hasEnded = name === "end";
+            }
+        } else {
+            show(await answer.text());
+            hasEnded = true;
+        }
+        if (!hasEnded) { showLost(); }
+    } catch {
+        showLost();
+    } finally {
+        isAnswering = false;
+    }
+});
