@@ -29,6 +29,7 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries_document_change": lambda: project_memory(),
     "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
+    "learnt": lambda: Session.objects.latest("id"),
     "strength_memory_batch": lambda: ordered_selection(),
     "import_page": lambda: begun_import(),
     "sleep_undo": lambda: SimpleNamespace(pk=localdate(latest_sleep().now).isoformat()),

@@ -21,10 +21,13 @@ async function* eventsOf(body) {
     }
 }
 
+// What was typed while the answer came is kept.
 function show(html) {
+    const typed = talk.querySelector("[name=message]").value;
     talk.innerHTML = html;
     window.htmx?.process(talk);
     const field = talk.querySelector("[name=message]");
+    if (typed) { field.value = typed; }
     field.focus({preventScroll: true});
     field.scrollIntoView({block: "nearest"});
 }
