@@ -33,7 +33,7 @@ from memoryhub.jobs import executor
 from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
-from memoryhub.jobs.registry import KINDS
+from memoryhub.jobs.registry import KINDS, ROUNDS
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.runtime.processes import Wakeups, die_with_parent
 
@@ -208,12 +208,12 @@ class WorkerPool(Sentinel):
                 worker.give(task, within_seconds=RESPONSE_SECONDS)
 
     def _maintain(self) -> None:
-        """Record heartbeats, release jobs of lost workers, and fire schedules; every pool does so."""
+        """Record heartbeats, release jobs of lost workers, fire schedules, and make the rounds; every pool does so."""
         if time.monotonic() - self.maintained_at < MAINTENANCE_SECONDS:
             return
         self.maintained_at = time.monotonic()
         close_old_connections()
-        for act in (self._record_heartbeats, executor.release_expired, fire_due):
+        for act in (self._record_heartbeats, executor.release_expired, fire_due, *ROUNDS):
             _with_timeout(act)
             self.show_life()
 
