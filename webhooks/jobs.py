@@ -8,7 +8,7 @@ from django.utils import timezone
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.registry import job
 from memoryhub.maintenance_jobs import delete_in_steps
-from webhooks.actions.delivery import DELIVER_KIND, SEND_KIND, deliver, send_once
+from webhooks.actions.delivery import DELIVER_KIND, SEND_KIND, SLOW_KIND, deliver, send_once
 from webhooks.models import Delivery, Event
 
 KEPT: Final = timedelta(days=30)
@@ -17,6 +17,12 @@ KEPT: Final = timedelta(days=30)
 @job(DELIVER_KIND)
 def deliver_webhook(job: JobContext) -> Writes | None:
     """Deliver what one endpoint has not had."""
+    return deliver(job)
+
+
+@job(SLOW_KIND, at_once=1)
+def deliver_slow_webhook(job: JobContext) -> Writes | None:
+    """Deliver what an endpoint that fails or is slow has not had."""
     return deliver(job)
 
 

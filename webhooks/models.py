@@ -54,6 +54,7 @@ class Endpoint(models.Model):
     old_secret = models.TextField(blank=True, editable=False)
     old_secret_until = models.DateTimeField(null=True, editable=False)
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Failed deliveries in a row.")
+    is_slow = models.BooleanField(default=False, editable=False)
     failing_since = models.DateTimeField(null=True, editable=False)
     retry_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

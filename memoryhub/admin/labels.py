@@ -186,6 +186,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "compact": _("Shorten a document"),
     "count_terms": _("Count each actor’s frequent words"),
     "curate_memories": _("Change a large selection of memories"),
+    "deliver_slow_webhook": _("Deliver events to a slow webhook"),
     "deliver_webhook": _("Deliver events to a webhook"),
     "embed": _("Embed an actor’s texts"),
     "embed_missing": _("Find texts without a vector"),

@@ -6,6 +6,7 @@ between answer and record sends that event again, with the same `webhook-id`.
 
 import logging
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -16,7 +17,9 @@ from django.utils import timezone
 from memoryhub.api.places import shown_place
 from memoryhub.db.pool import release_connection
 from memoryhub.jobs.context import JobContext, Writes
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.retries import State
 from webhooks.actions.feed import event_at, events_after, is_behind, text_of
 from webhooks.actions.secrets import SecretUnreadable, valid_secrets
 from webhooks.actions.sending import Answer, Message, Resolve, Sender, resolve
@@ -25,11 +28,21 @@ from webhooks.domain.retries import after_failure, is_delivered
 from webhooks.models import DISABLED, Delivery, Endpoint
 
 DELIVER_KIND: Final = "deliver_webhook"
+SLOW_KIND: Final = "deliver_slow_webhook"
+"""The job of endpoints that fail or are slow, of which one runs at a time: the other workers are left to the others."""
+
 SEND_KIND: Final = "send_webhook"
 TEST_PLACE: Final = 0
-BATCH: Final = 200
+BATCH: Final = 50
+"""Events that are sent at most before they are recorded, and that a killed worker may send again."""
+
+RECORD_SECONDS: Final = 1.0
 SLICE_SECONDS: Final = 3.0
 """Time after which a job leaves its worker to others, and continues as another job."""
+
+SLOW_MS: Final = 1_000
+
+Sent = tuple[Event, Answer, datetime]
 
 log = logging.getLogger(__name__)
 
@@ -38,52 +51,62 @@ def enqueue_due(now: datetime) -> int:
     """Enqueue a job for each endpoint that is behind and not in a pause; return their number."""
     due = [endpoint for endpoint in Endpoint.objects.due(now) if is_behind(endpoint)]
     for endpoint in due:
-        enqueue_delivery(endpoint.pk)
+        enqueue_delivery(endpoint)
     return len(due)
 
 
-def enqueue_delivery(endpoint_id: UUID) -> UUID:
-    key = str(endpoint_id)
-    return enqueue(DELIVER_KIND, key=key, payload={"endpoint_id": key}, lane=key)
+def enqueue_delivery(endpoint: Endpoint) -> UUID:
+    kind = SLOW_KIND if endpoint.is_slow or endpoint.failures else DELIVER_KIND
+    key = str(endpoint.pk)
+    return enqueue(kind, key=key, payload={"endpoint_id": key}, lane=key)
 
 
 def deliver(job: JobContext, *, resolve: Resolve = resolve) -> Writes | None:
     """Deliver what an endpoint has not had, for some seconds; the result enqueues the rest."""
     endpoint = Endpoint.objects.due(timezone.now()).filter(pk=job.payload["endpoint_id"]).first()
-    if endpoint is None:
+    if endpoint is None or _runs_as_other_kind(job):
         return None
     ends_at = time.monotonic() + SLICE_SECONDS
     with Sender(endpoint.url, resolve=resolve) as sender:
         while events := events_after(endpoint.place, agent_id=endpoint.agent_id, limit=BATCH):
-            for event in events:
-                if _is_wanted(endpoint, event):
-                    recorded = _record(job, endpoint, event, _send(sender, endpoint, event))
-                    if recorded is None:
-                        return None
-                    endpoint = recorded
-                else:
-                    endpoint.place = event.place
-                if time.monotonic() >= ends_at:
-                    break
-            _store_place(job, endpoint)
+            place, sent = _send_all(sender, endpoint, events)
+            recorded = _record(job, endpoint, place, sent)
+            if recorded is None:
+                return None
+            endpoint = recorded
             if time.monotonic() >= ends_at:
-                return partial(enqueue_delivery, endpoint.pk)
+                return partial(enqueue_delivery, endpoint)
     return None
 
 
-def _is_wanted(endpoint: Endpoint, event: Event) -> bool:
-    return not endpoint.kinds or event.kind in endpoint.kinds
+def _runs_as_other_kind(job: JobContext) -> bool:
+    """Return whether the endpoint's job of the other kind runs; the next round enqueues this one again."""
+    kinds = {DELIVER_KIND, SLOW_KIND} - {job.kind}
+    return Job.objects.filter(kind__in=kinds, key=job.key, state=State.RUNNING).exists()
 
 
-def _send(sender: Sender, endpoint: Endpoint, event: Event) -> Answer:
+def _send_all(sender: Sender, endpoint: Endpoint, events: Sequence[Event]) -> tuple[int, list[Sent]]:
+    """Send events until one fails or a second is over; return the place that was reached, and what was sent."""
     now = timezone.now()
-    text = text_of(event) if endpoint.with_texts else None
+    texts = {event.place: text_of(event) for event in events} if endpoint.with_texts else {}
     try:
-        message = Message(message_id(event), body_of(event, text), valid_secrets(endpoint, now))
+        secrets = valid_secrets(endpoint, now)
     except SecretUnreadable:
-        return Answer(error="secret unreadable")
+        return endpoint.place, [(events[0], Answer(error="secret unreadable"), now)]
+    place, sent, ends_at = endpoint.place, list[Sent](), time.monotonic() + RECORD_SECONDS
     with release_connection():
-        return sender.send(message, now=now)
+        for event in events:
+            if not endpoint.kinds or event.kind in endpoint.kinds:
+                now = timezone.now()
+                message = Message(message_id(event), body_of(event, texts.get(event.place)), secrets)
+                answer = sender.send(message, now=now)
+                sent.append((event, answer, now))
+                if not is_delivered(answer.status):
+                    break
+            place = event.place
+            if time.monotonic() >= ends_at:
+                break
+    return place, sent
 
 
 def message_id(event: Event) -> str:
@@ -91,23 +114,25 @@ def message_id(event: Event) -> str:
     return f"test_{event.object_id}" if event.kind == TEST else f"evt_{shown_place(event.place)}"
 
 
-def _record(job: JobContext, endpoint: Endpoint, event: Event, answer: Answer) -> Endpoint | None:
-    """Store a delivery and the endpoint's state after it; return the endpoint to continue with, None to stop.
+def _record(job: JobContext, endpoint: Endpoint, place: int, sent: Sequence[Sent]) -> Endpoint | None:
+    """Store deliveries and the endpoint's state after them; return the endpoint to continue with, None to stop.
 
     It is read again: it may have been deleted, or have another secret since.
     """
-    now = timezone.now()
+    has_failed = any(not is_delivered(answer.status) for _event, answer, _at in sent)
     with job.step():
         current = Endpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
         if current is None:
             return None
-        _log_delivery(current, event.place, event.kind, answer, now)
-        if is_delivered(answer.status):
-            current.place, current.failures, current.failing_since, current.retry_at = event.place, 0, None, None
-        else:
-            _count_failure(current, answer, now)
-        current.save(update_fields=["place", "failures", "failing_since", "retry_at", "state"])
-    return current if is_delivered(answer.status) else None
+        Delivery.objects.bulk_create([_delivery(current, *each) for each in sent])
+        current.place = max(place, current.place)
+        if has_failed:
+            _count_failure(current, sent[-1][1], timezone.now())
+        elif sent:
+            current.failures, current.failing_since, current.retry_at = 0, None, None
+            current.is_slow = max(answer.duration_ms for _event, answer, _at in sent) >= SLOW_MS
+        current.save(update_fields=["place", "failures", "failing_since", "retry_at", "state", "is_slow"])
+    return None if has_failed else current
 
 
 def _count_failure(endpoint: Endpoint, answer: Answer, now: datetime) -> None:
@@ -120,15 +145,10 @@ def _count_failure(endpoint: Endpoint, answer: Answer, now: datetime) -> None:
         log.warning("webhook disabled", extra={"webhook": str(endpoint.pk), "status": answer.status})
 
 
-def _store_place(job: JobContext, endpoint: Endpoint) -> None:
-    with job.step():
-        Endpoint.objects.filter(pk=endpoint.pk, place__lt=endpoint.place).update(place=endpoint.place)
-
-
-def _log_delivery(endpoint: Endpoint, place: int, kind: str, answer: Answer, now: datetime) -> None:
-    Delivery.objects.create(
-        endpoint=endpoint, place=place, kind=kind, status=answer.status, error=answer.error,
-        duration_ms=answer.duration_ms, at=now,
+def _delivery(endpoint: Endpoint, event: Event, answer: Answer, at: datetime) -> Delivery:
+    return Delivery(
+        endpoint=endpoint, place=event.place, kind=event.kind, status=answer.status, error=answer.error,
+        duration_ms=answer.duration_ms, at=at,
     )  # fmt: skip
 
 
@@ -146,5 +166,6 @@ def send_once(job: JobContext, *, resolve: Resolve = resolve) -> Writes | None:
     if event is None:
         return None
     with Sender(endpoint.url, resolve=resolve) as sender:
-        answer = _send(sender, endpoint, event)
-    return lambda: _log_delivery(endpoint, place, event.kind, answer, timezone.now())
+        endpoint.kinds = []  # whatever it chose
+        _place, [sent] = _send_all(sender, endpoint, [event])
+    return lambda: _delivery(endpoint, *sent).save()

@@ -1,5 +1,6 @@
 """Screens of webhooks, for administrators: secrets that are shown once, tests, deliveries to send again."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django import forms
@@ -9,8 +10,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext, ngettext_lazy
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, as_uuid, clock, excerpt, principal, render_page
@@ -36,11 +37,33 @@ from webhooks.actions.endpoints import (
     order_test,
     rotate_secret,
 )
-from webhooks.domain.events import EventKind
+from webhooks.domain.events import TEST, EventKind
 from webhooks.models import ACTIVE, DISABLED, Delivery, Endpoint
 
 MAX_DELIVERIES: Final = 50
 STATE_LABELS: Final = {ACTIVE: _("active"), DISABLED: _("disabled after failures")}
+KIND_LABELS: Final[dict[str, Any]] = {
+    EventKind.MEMORY_CREATED: _("A memory was written"),
+    EventKind.MEMORY_CHANGED: _("A memory was changed"),
+    EventKind.MEMORY_ENDED: _("A memory was superseded or archived"),
+    EventKind.MEMORY_WAITING: _("A memory waits for a decision"),
+    EventKind.MEMORY_DECIDED: _("A waiting memory was decided"),
+    EventKind.MEMORY_FORGOTTEN: _("A memory was deleted"),
+    EventKind.SESSION_ENDED: _("A session ended"),
+    EventKind.SESSION_SUMMARISED: _("A session was summarised"),
+    EventKind.PROJECT_ROUTED_LOW: _("A message was routed with low confidence"),
+    EventKind.DOCUMENT_COMPACTED: _("A document was shortened"),
+    EventKind.SLEEP_FINISHED: _("A sleep was finished"),
+    EventKind.IMPORT_FINISHED: _("An import was finished"),
+    TEST: _("Test"),
+}
+ERROR_LABELS: Final[dict[str, Any]] = {
+    "timeout": _("no answer in time"),
+    "not reached": _("not reached"),
+    "address refused": _("address not allowed"),
+    "no HTTP answer": _("not an HTTP answer"),
+    "secret unreadable": _("secret unreadable: make a new one"),
+}
 DELETED_FOR_GOOD: Final = ngettext_lazy(
     "%(count)d webhook is deleted, with the record of its deliveries.",
     "%(count)d webhooks are deleted, with the records of their deliveries.",
@@ -57,11 +80,15 @@ WAITING_KIND: Final = Waiting(
 )
 
 
+def kinds_label(kinds: Sequence[str]) -> str:
+    return ", ".join(str(KIND_LABELS.get(kind, kind)) for kind in kinds) or gettext("all")
+
+
 class EndpointForm(ActionForm):
     """A new endpoint."""
 
     kinds = forms.MultipleChoiceField(
-        choices=[(kind.value, kind.value) for kind in EventKind],
+        choices=[(kind.value, KIND_LABELS[kind]) for kind in EventKind],
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Events"),
@@ -98,7 +125,9 @@ class EndpointAdmin(ActionAdmin):
 
     shown_url = column(_("address"), lambda row: excerpt(row.url), ordering="url")
     shown_agent = column(_("agent"), lambda row: row.agent_id or _("all agents"), ordering="agent")
-    shown_kinds = column(_("events"), lambda row: ", ".join(row.kinds) or _("all"))
+    shown_kinds = column(
+        _("events"), lambda row: ", ".join(str(KIND_LABELS.get(kind, kind)) for kind in row.kinds) or _("all")
+    )
     state_label, state_in_words = choice_displays(
         "state", STATE_LABELS, {ACTIVE: "success", DISABLED: "danger"}, description=_("state")
     )
@@ -196,7 +225,10 @@ class EndpointAdmin(ActionAdmin):
         return None
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        deliveries = row.deliveries.order_by("-at", "-id")[:MAX_DELIVERIES]
+        deliveries = list(row.deliveries.order_by("-at", "-id")[:MAX_DELIVERIES])
+        for delivery in deliveries:
+            delivery.kind_label = KIND_LABELS.get(delivery.kind, delivery.kind)
+            delivery.answer = delivery.status or ERROR_LABELS.get(delivery.error, delivery.error)
         return {
             "may_act": self.may_act(request, row),
             "may_remove": self.has_remove_permission(request),

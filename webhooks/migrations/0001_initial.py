@@ -81,6 +81,7 @@ class Migration(migrations.Migration):
                 ('old_secret', models.TextField(blank=True, editable=False)),
                 ('old_secret_until', models.DateTimeField(editable=False, null=True)),
                 ('failures', models.PositiveIntegerField(default=0, editable=False, help_text='Failed deliveries in a row.')),
+                ('is_slow', models.BooleanField(default=False, editable=False)),
                 ('failing_since', models.DateTimeField(editable=False, null=True)),
                 ('retry_at', models.DateTimeField(editable=False, null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),

@@ -38,7 +38,7 @@ ORDERED_BY = {
     "hold_forgotten": "server", "import_file": "anyone", "note_use": "server", "purge_projects": "server", "reflect": "server",
     "remember_summary": "server", "sleep": "server", "sleep_due": "server", "summarize": "anyone",
     "summarize_due": "server", "update_project": "server", "vacuum": "server", "write_profile": "trusted",
-    "write_profiles_due": "server", "deliver_webhook": "server", "forget_old_deliveries": "server",
+    "write_profiles_due": "server", "deliver_webhook": "server", "deliver_slow_webhook": "server", "forget_old_deliveries": "server",
     "send_webhook": "trusted",
 }  # fmt: skip
 
