@@ -54,7 +54,11 @@ class WebhookReceiver:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                length = int(self.headers.get("Content-Length", 0))
+                data = self.rfile.read(length)
+                if len(data) < length:  # the sender was killed
+                    self.close_connection = True
+                    return
                 got = Got(self.path, {name.lower(): value for name, value in self.headers.items()}, data)
                 if receiver.hangs:
                     receiver._closed.wait()

@@ -71,7 +71,7 @@ def check_url(url: str, *, networks: Iterable[Network]) -> SplitResult:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise AddressRefused(_("An address of a webhook has no user, password or fragment."))
     if parts.scheme == "http" and not networks:
-        raise AddressRefused(_("Only https is allowed. MEMORYHUB_WEBHOOK_NETWORKS names networks for http."))
+        raise AddressRefused(_("Only https is allowed, and http to the networks in MEMORYHUB_WEBHOOK_NETWORKS."))
     try:
         address = ip_address(parts.hostname)
     except ValueError:
@@ -82,6 +82,4 @@ def check_url(url: str, *, networks: Iterable[Network]) -> SplitResult:
 
 
 MALFORMED: Final = _("must be an address such as https://example.org/hook, in ASCII.")
-INSIDE: Final = _(
-    "This address is not public. MEMORYHUB_WEBHOOK_NETWORKS names networks inside that webhooks may be sent to."
-)
+INSIDE: Final = _("This address is not public. MEMORYHUB_WEBHOOK_NETWORKS allows networks of your own.")
