@@ -169,7 +169,7 @@ class Sender:
         return Answer(answer.status, answer.error, int((time.monotonic() - began) * 1000))
 
     def _post(self, data: bytes, headers: Mapping[str, str]) -> Answer:
-        sent: dict[bytes | str, bytes | str] = {"content-type": "application/json", "user-agent": USER_AGENT, **headers}
+        sent = [("content-type", "application/json"), ("user-agent", USER_AGENT), *headers.items()]
         with self._pool.stream("POST", self._url, headers=sent, content=data) as response:
             length = 0
             try:  # a body that was read to its end leaves the connection to the next message
