@@ -37,7 +37,7 @@ _NAMES: Final = (
     "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET", "OIDC_GROUPS_CLAIM", "OIDC_ISSUER", "OIDC_NAME", "OIDC_ROLES", "OIDC_SCOPES",
     "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
-    "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEB_PROCESSES", "WORKERS",
+    "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEBHOOK_NETWORKS", "WEB_PROCESSES", "WORKERS",
 )  # fmt: skip
 KNOWN_SETTINGS: Final = frozenset(PREFIX + name for name in _NAMES)
 """All variables that begin so, as the reference has them, and two of the supervisor's own."""
@@ -62,6 +62,7 @@ class Environment:
     allowed_hosts: tuple[str, ...]
     trusted_origins: tuple[str, ...]
     tls_proxies: tuple[str, ...]
+    webhook_networks: tuple[str, ...]
     pool_min: int
     pool_max: int
     workers: int
@@ -163,6 +164,9 @@ def _addresses(source: Mapping[str, str]) -> dict[str, Any]:
         ),
         "tls_proxies": read_words(
             source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
+        ),
+        "webhook_networks": read_words(
+            source, "MEMORYHUB_WEBHOOK_NETWORKS", _is_network, "networks, such as 10.1.0.0/16 or fd00::/8"
         ),
     }
 

@@ -46,7 +46,7 @@ def forget_old_jobs(job: JobContext) -> None:
     old = Q(state=State.DONE, finished_at__lt=now - DONE_RETENTION)
     old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_RETENTION, key__startswith=SCHEDULED)
     old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - FAILED_RETENTION)
-    _delete_in_steps(job, Job.objects.filter(old))
+    delete_in_steps(job, Job.objects.filter(old))
     Worker.objects.filter(seen_at__lt=now - WORKER_RETENTION).delete()
 
 
@@ -66,17 +66,18 @@ def forget_old_uploads(job: JobContext) -> None:
 @job("forget_old_sessions", at_once=1, daily_at="04:00")
 def forget_old_sessions(job: JobContext) -> None:
     """Delete sessions of browsers that have expired: each login, and each begun sign-in, leaves one."""
-    _delete_in_steps(job, Session.objects.filter(expire_date__lt=timezone.now()))
+    delete_in_steps(job, Session.objects.filter(expire_date__lt=timezone.now()))
 
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
     """Delete calls of more than 400 days ago."""
     old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - CALL_RETENTION)
-    _delete_in_steps(job, old.order_by("created_at"))
+    delete_in_steps(job, old.order_by("created_at"))
 
 
-def _delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:
+def delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:
+    """Delete rows in the order of the queryset, some thousand in each transaction."""
     deleted = BATCH_SIZE
     while deleted == BATCH_SIZE:
         with job.step():

@@ -6,6 +6,7 @@ all else that apps contribute is registered in their `AppConfig.ready`.
 
 import os
 from datetime import timedelta
+from ipaddress import ip_network
 from typing import Any
 
 from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
@@ -52,6 +53,7 @@ INSTALLED_APPS = [
     "conversations",
     "summaries",
     "strength",
+    "webhooks",
 ]
 
 MIDDLEWARE = [
@@ -240,6 +242,7 @@ SPECTACULAR_SETTINGS = {
         "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
         "ContextFormatEnum": ["anthropic", "openai"],
         "ImportFormatEnum": "memoryhub.importexport.foreign.formats.FORMATS",
+        "WebhookStateEnum": ["active", "disabled"],
         "ImportStateEnum": "memoryhub.importexport.foreign.uploads.STATES",
         "BlockTypeEnum": "conversations.api.blocks.BLOCK_FIELDS",
         "SummaryGeneratorEnum": ["llm", "extractive"],
@@ -298,6 +301,8 @@ INEFFECTIVE_SETTINGS = [
 ]
 PRICES = ENVIRONMENT.prices
 IMPORT_TOKEN = ENVIRONMENT.import_token
+# Networks inside that webhooks may be sent to, by http as well.
+WEBHOOK_NETWORKS = [ip_network(word) for word in ENVIRONMENT.webhook_networks]
 
 # The layers of an assembled context, in the order in which they are fetched.
 CONTEXT_LAYERS = [

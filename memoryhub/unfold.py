@@ -144,6 +144,7 @@ ADMINISTRATION = [
         (_("Failed logins"), "memoryhub_failedlogin"),
     ),
     _area("upload_file", (_("Imports"), "importer")),
+    _area("webhook", (_("Webhooks"), "webhooks_endpoint")),
     _area("history", (_("Audit trail"), "memoryhub_auditentry")),
     _area(
         "payments",

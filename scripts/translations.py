@@ -27,7 +27,7 @@ from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parent.parent
 PO_FILE = ROOT / "memoryhub" / "locale" / "ja" / "LC_MESSAGES" / "django.po"
-APP_LABELS = ("memoryhub", "conversations", "summaries", "strength")
+APP_LABELS = ("memoryhub", "conversations", "summaries", "strength", "webhooks")
 KEYWORDS: dict[str, Any] = {
     "gettext": None,
     "gettext_lazy": None,

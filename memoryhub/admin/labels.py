@@ -22,7 +22,7 @@ from memoryhub.auth.principals import PrincipalKind
 from memoryhub.llm.usage.caps import OK
 from memoryhub.unfold import in_brackets
 
-APP_LABELS = ("memoryhub", "conversations", "summaries", "strength")
+APP_LABELS = ("memoryhub", "conversations", "summaries", "strength", "webhooks")
 
 
 def label_models() -> None:
@@ -102,6 +102,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "retry": pgettext_lazy("done", "retried"),
     "return": pgettext_lazy("done", "returned"),
     "revoke": pgettext_lazy("done", "revoked"),
+    "rotate": pgettext_lazy("done", "secret renewed"),
     "sleep": pgettext_lazy("done", "started"),
     "supersede": pgettext_lazy("done", "superseded"),
     "sync": pgettext_lazy("done", "taken from a file"),
@@ -186,11 +187,14 @@ JOBS: Final[Mapping[str, Any]] = {
     "compact": _("Shorten a document"),
     "count_terms": _("Count each actor’s frequent words"),
     "curate_memories": _("Change a large selection of memories"),
+    "deliver_slow_webhook": _("Deliver events to a slow webhook"),
+    "deliver_webhook": _("Deliver events to a webhook"),
     "embed": _("Embed an actor’s texts"),
     "embed_missing": _("Find texts without a vector"),
     "end_idle_sessions": _("End idle sessions"),
     "extract": _("Extract memories from a session"),
     "forget_old_calls": _("Delete old calls"),
+    "forget_old_deliveries": _("Delete old deliveries of webhooks"),
     "forget_old_jobs": _("Delete old jobs"),
     "forget_old_receipts": _("Delete old receipts"),
     "forget_old_sessions": _("Delete expired logins"),
@@ -204,6 +208,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "purge_projects": _("Delete projects permanently after a month"),
     "reflect": _("Extract reflections from episodes"),
     "remember_summary": _("Remember a session’s summary"),
+    "send_webhook": _("Send a test, or an event again"),
     "sleep": _("Run an actor’s sleep"),
     "sleep_due": _("Start the nightly sleep"),
     "summarize": _("Summarise a session"),

@@ -64,6 +64,7 @@ ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
             "summaries": EVERYTHING,
             "conversations": EVERYTHING,
             "memoryhub": EVERYTHING,
+            "webhooks": EVERYTHING,
             "auth": Grant(models=frozenset({"user", "group"})),
         },
     }

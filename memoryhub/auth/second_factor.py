@@ -3,7 +3,6 @@
 django-allauth stores and verifies them. A wrong code counts as a wrong password towards the same lockout.
 """
 
-import base64
 import logging
 from datetime import datetime
 from typing import Any, Final
@@ -23,11 +22,11 @@ from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.crypto import salted_hmac
 
 from memoryhub.auth import audit
 from memoryhub.auth.login import METHODS_KEY, end_sessions, proven_methods
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.sealed import cipher
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +51,7 @@ class MFAAdapter(DefaultMFAAdapter):
         return str(self._cipher().decrypt(encrypted_text.encode()).decode())
 
     def _cipher(self) -> Any:
-        from cryptography.fernet import Fernet  # imported late: takes megabytes that only codes need
-
-        digest = salted_hmac("memoryhub.second_factor", "codes", algorithm="sha256").digest()
-        return Fernet(base64.urlsafe_b64encode(digest))
+        return cipher("memoryhub.second_factor", "codes")
 
 
 class OneTimeCodes(TOTP):

@@ -88,6 +88,9 @@ class JobKind:
 
 KINDS: Final[dict[str, JobKind]] = {}
 
+ROUNDS: Final[list[Callable[[], object]]] = []
+"""Called each second by each pool of workers; they enqueue what neither an event nor a schedule does."""
+
 ORDER_CHECKS: Final[list[Callable[[JobContext], object]]] = []
 """Called before a job begins; they raise where its caller may not order it any more."""
 

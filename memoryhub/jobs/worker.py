@@ -33,7 +33,7 @@ from memoryhub.jobs import executor
 from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
-from memoryhub.jobs.registry import KINDS
+from memoryhub.jobs.registry import KINDS, ROUNDS
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.runtime.processes import Wakeups, die_with_parent
 
@@ -42,6 +42,7 @@ Result = TypeVar("Result")
 
 LOOP_SECONDS: Final = 0.5
 MAINTENANCE_SECONDS: Final = 5.0
+ROUND_SECONDS: Final = 1.0
 PING_SECONDS: Final = 5.0
 """Silence after which a worker is pinged."""
 
@@ -148,7 +149,7 @@ class WorkerPool(Sentinel):
     def __init__(self, size: int, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
         self.size, self.wakeups, self.show_life = size, wakeups, show_life
         self.workers: list[PooledWorker] = []
-        self.maintained_at = self.fetch_at = 0.0
+        self.maintained_at = self.rounds_at = self.fetch_at = 0.0
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         super().__init__(multiprocessing.Event(), multiprocessing.Event(), new_id(), broker=JobBroker(), start=False)
         for number, handler in handlers.items():  # the base class takes them; they are the caller's
@@ -164,6 +165,7 @@ class WorkerPool(Sentinel):
                 self._replace_broken()
                 self._dispatch()
                 self._maintain()
+                self._make_rounds()
                 self.show_life()
                 self._wait(Conf.POLL if any(not worker.is_busy for worker in self.workers) else LOOP_SECONDS)
         finally:
@@ -214,6 +216,14 @@ class WorkerPool(Sentinel):
         self.maintained_at = time.monotonic()
         close_old_connections()
         for act in (self._record_heartbeats, executor.release_expired, fire_due):
+            _with_timeout(act)
+            self.show_life()
+
+    def _make_rounds(self) -> None:
+        if time.monotonic() - self.rounds_at < ROUND_SECONDS:
+            return
+        self.rounds_at = time.monotonic()
+        for act in ROUNDS:
             _with_timeout(act)
             self.show_life()
 

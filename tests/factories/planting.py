@@ -21,6 +21,8 @@ from strength.models import Memory, Profile, ProfileVersion, ReflectionCursor, S
 from summaries.models import ProjectCursor, SummaryDraft
 from tests.conftest import client_with_key
 from tests.database import prepared
+from webhooks.actions.delivery import TEST_PLACE
+from webhooks.models import Delivery
 
 API = "/api/v1"
 
@@ -158,7 +160,10 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         ImportedRow.objects.create(
             actor_id=UUID(planted.actor_id), import_id=UUID(begun["id"]), kind="memory", row_id=memory_key
         )
+    hook = made(client.post(f"{API}/webhooks", {"agent_id": agent_id, "url": f"https://{mark}.example.org/hook"}))
+    delivery = Delivery.objects.create(endpoint_id=hook["id"], place=TEST_PLACE, kind="webhook.test", status=204)
     planted.ids |= {
+        "webhook_id": hook["id"], "delivery_id": str(delivery.pk),
         "import_id": begun["id"], "agent_id": agent_id, "model": agent_id, "session_id": session["id"], "message_id": messages[0]["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
         "expectation_id": expectation["id"], "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
@@ -235,6 +240,11 @@ REASON: Body = lambda planted: {"reason": "because"}  # noqa: E731
 BODIES: dict[tuple[str, str], Body] = {
     ("agents", "post"): lambda planted: {"agent_id": "a-new-agent"},
     ("agent", "patch"): lambda planted: {"name": "renamed"},
+    ("webhooks", "post"): lambda planted: {"agent_id": planted.agent_id, "url": "https://example.org/hook"},
+    ("webhook-test", "post"): lambda planted: {},
+    ("webhook-rotate", "post"): lambda planted: {},
+    ("webhook-enable", "post"): lambda planted: {},
+    ("webhook-redeliver", "post"): lambda planted: {},
     ("actors", "patch"): lambda planted: {"policy": {"recall_limit": 1}},
     ("imports", "post"): lambda planted: {**planted.names, "file_name": "mem0.json", "format": "mem0"},
     ("import-chunks", "post"): lambda planted: {"offset": planted.upload_size, "content": "W10="},

@@ -233,6 +233,9 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "agent": agent,
         "agent-what-if": agent,
         "actors": {"policy": agent["policy"]},
+        "webhooks": {
+            "agent_id": planted.agent_id, "url": "https://example.org/hook", "kinds": ["memory.created"], "with_texts": True,
+        },
         "actor-what-if": {**names, "policy": agent["policy"]},
         "sessions": session,
         "session": {"title": "t", "metadata": {"a": 1}},

@@ -1664,6 +1664,127 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the endpoints of the key's agents; a key for all agents gets those of all. */
+        get: operations["webhooks_list"];
+        put?: never;
+        /** @description Create an endpoint; the answer has its secret, once. */
+        post: operations["webhooks_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return an endpoint and its state. */
+        get: operations["webhook_get"];
+        put?: never;
+        post?: never;
+        /** @description Delete an endpoint with the record of its deliveries. */
+        delete: operations["webhook_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the deliveries of the last 30 days, the newest first. */
+        get: operations["webhook_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Send the event of a delivery again, in the background, with the same `webhook-id`. */
+        post: operations["webhook_redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Continue with a disabled or failing endpoint at once, where it stopped. */
+        post: operations["webhook_enable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return another secret, once; the former one signs as well for a day. */
+        post: operations["webhook_rotate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Send an event of the kind `webhook.test`, in the background. */
+        post: operations["webhook_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2191,6 +2312,25 @@ export interface components {
              */
             job_id: string | null;
         };
+        /** @description An attempt to deliver an event: the answer's status, or in `error` why there was none. */
+        DeliveryOut: {
+            /** Format: uuid */
+            readonly id: string;
+            kind: string;
+            /** @description The answer's status; empty: no answer. */
+            status?: number | null;
+            error?: string;
+            duration_ms?: number;
+            /** Format: date-time */
+            at: string;
+        };
+        DeliveryPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["DeliveryOut"][];
+        };
         /** @description Sessions of a digest, by time window or project. */
         DigestInRequest: {
             agent_id: string;
@@ -2673,6 +2813,22 @@ export interface components {
          */
         JobStateEnum: "queued" | "running" | "done" | "failed" | "dead";
         /**
+         * @description * `memory.created` - memory.created
+         *     * `memory.changed` - memory.changed
+         *     * `memory.ended` - memory.ended
+         *     * `memory.waiting` - memory.waiting
+         *     * `memory.decided` - memory.decided
+         *     * `memory.forgotten` - memory.forgotten
+         *     * `session.ended` - session.ended
+         *     * `session.summarised` - session.summarised
+         *     * `project.routed_low` - project.routed_low
+         *     * `document.compacted` - document.compacted
+         *     * `sleep.finished` - sleep.finished
+         *     * `import.finished` - import.finished
+         * @enum {string}
+         */
+        KindsEnum: "memory.created" | "memory.changed" | "memory.ended" | "memory.waiting" | "memory.decided" | "memory.forgotten" | "session.ended" | "session.summarised" | "project.routed_low" | "document.compacted" | "sleep.finished" | "import.finished";
+        /**
          * @description * `en` - English
          *     * `ja` - Japanese
          * @enum {string}
@@ -3072,6 +3228,31 @@ export interface components {
          * @enum {string}
          */
         NewMessageRoleEnum: "user" | "assistant" | "system" | "tool" | "kana" | "yuno";
+        /** @description An endpoint with its secret, which no other answer has. */
+        NewWebhookOut: {
+            /** Format: uuid */
+            readonly id: string;
+            /** @description null: all agents. */
+            agent_id: string | null;
+            /** Address */
+            url: string;
+            /** @description Empty: all kinds. */
+            kinds: components["schemas"]["KindsEnum"][];
+            /** @description Whether events carry the text of the memory, summary or document. */
+            with_texts?: boolean;
+            readonly state: components["schemas"]["WebhookStateEnum"];
+            /** @description Failed deliveries in a row. */
+            readonly failures: number;
+            /** Format: date-time */
+            readonly failing_since: string | null;
+            /** Format: date-time */
+            readonly retry_at: string | null;
+            /** Format: date-time */
+            readonly old_secret_until: string | null;
+            /** Format: date-time */
+            readonly created_at: string;
+            secret: string;
+        };
         /** @enum {unknown} */
         NullEnum: null;
         /** @description An import with what the extraction of its new conversations takes. */
@@ -3130,6 +3311,11 @@ export interface components {
             include_relevance?: boolean;
             include_tools?: boolean;
             cache?: boolean;
+        };
+        /** @description The job that sends it; its answer will be in the deliveries. */
+        OrderedOut: {
+            /** Format: uuid */
+            job_id: string;
         };
         /** @description The outcome of a task. */
         OutcomeOut: {
@@ -4021,6 +4207,57 @@ export interface components {
             previous: string | null;
             results: components["schemas"]["UserOut"][];
         };
+        /** @description An endpoint that gets events from now on. */
+        WebhookInRequest: {
+            /** @description https, with a public address. */
+            url: string;
+            /** @description Left out: all agents, for a key of all agents. */
+            agent_id?: string;
+            /** @description Left out: all kinds. */
+            kinds?: components["schemas"]["KindsEnum"][];
+            /**
+             * @description Whether events carry the text of the memory, summary or document.
+             * @default false
+             */
+            with_texts?: boolean;
+        };
+        /** @description An endpoint. A `disabled` one failed for a day, or answered 410; `enable` continues where it stopped. */
+        WebhookOut: {
+            /** Format: uuid */
+            readonly id: string;
+            /** @description null: all agents. */
+            agent_id: string | null;
+            /** Address */
+            url: string;
+            /** @description Empty: all kinds. */
+            kinds: components["schemas"]["KindsEnum"][];
+            /** @description Whether events carry the text of the memory, summary or document. */
+            with_texts?: boolean;
+            readonly state: components["schemas"]["WebhookStateEnum"];
+            /** @description Failed deliveries in a row. */
+            readonly failures: number;
+            /** Format: date-time */
+            readonly failing_since: string | null;
+            /** Format: date-time */
+            readonly retry_at: string | null;
+            /** Format: date-time */
+            readonly old_secret_until: string | null;
+            /** Format: date-time */
+            readonly created_at: string;
+        };
+        WebhookPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["WebhookOut"][];
+        };
+        /**
+         * @description * `active` - active
+         *     * `disabled` - disabled
+         * @enum {string}
+         */
+        WebhookStateEnum: "active" | "disabled";
         /** @description A change of a memory that is not made; `values` are those of an edit, or corrections of an approval. */
         WhatIfInRequest: {
             /** @default edit */
@@ -7429,6 +7666,216 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UserPage"];
+                };
+            };
+        };
+    };
+    webhooks_list: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookPage"];
+                };
+            };
+        };
+    };
+    webhooks_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookInRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhookOut"];
+                };
+            };
+        };
+    };
+    webhook_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"];
+                };
+            };
+        };
+    };
+    webhook_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    webhook_deliveries: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryPage"];
+                };
+            };
+        };
+    };
+    webhook_redeliver: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                delivery_id: string;
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderedOut"];
+                };
+            };
+        };
+    };
+    webhook_enable: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"];
+                };
+            };
+        };
+    };
+    webhook_rotate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhookOut"];
+                };
+            };
+        };
+    };
+    webhook_test: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderedOut"];
                 };
             };
         };

@@ -40,7 +40,7 @@ DATA = {"bdi", "code", "pre", "textarea", "script", "style", "template"}
 
 # Products, formats, units and languages, and what the API and the settings call by these words.
 NAMES = {
-    "memoryhub", "English", "JSON", "Lines", "CSV", "API", "OpenAPI", "Django", "JavaScript", "Python", "Shell", "curl",
+    "memoryhub", "Webhook", "English", "JSON", "Lines", "CSV", "API", "OpenAPI", "Django", "JavaScript", "Python", "Shell", "curl",
     "fetch", "requests", "zip", "Anthropic", "OpenAI", "hashing", "Hashing", "ngrams", "none", "anthropic", "openai",
     "esc", "Ctrl", "Control", "Command", "Mac", "manage", "serve", "run", "worker", "read", "write", "admin", "auto",
     "Chat", "Claude", "Code", "Letta", "Markdown", "mem", "Deep", "Seek", "Gemini", "Grok", "Libre", "Mistral", "Web",

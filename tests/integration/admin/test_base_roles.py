@@ -46,6 +46,7 @@ SCREENS = {
     "memoryhub_idempotencyrecord": NOTHING, "memoryhub_ledgerentry": NOTHING, "memoryhub_tokenfactors": NOTHING,
     "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
     "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING, "memoryhub_invitation": NOTHING,
+    "webhooks_endpoint": NOTHING,
 }  # fmt: skip
 # What is done to a row by a button, where it is not as the screen.
 ACTIONS = {

@@ -629,3 +629,48 @@ class Operations:
     def users_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.User]:
         """List an agent's users, in order of their ids; with a user, or by a key of one, that user alone."""
         return Call("GET", path("users"), query, tenant="query")
+
+    @listing
+    def webhooks_list(self, **query: Unpack[t.Paging]) -> Call[t.Webhook]:
+        """List the endpoints of the key's agents; a key for all agents gets those of all."""
+        return Call("GET", path("webhooks"), query)
+
+    @operation
+    def webhooks_create(self, **fields: Unpack[t.WebhookIn]) -> Call[t.NewWebhook]:
+        """Create an endpoint; the answer has its secret, once."""
+        return Call("POST", path("webhooks"), body=fields)
+
+    @operation
+    def webhook_get(self, webhook_id: str) -> Call[t.Webhook]:
+        """Return an endpoint and its state."""
+        return Call("GET", path("webhooks", webhook_id))
+
+    @operation
+    def webhook_delete(self, webhook_id: str) -> Call[None]:
+        """Delete an endpoint with the record of its deliveries."""
+        return Call("DELETE", path("webhooks", webhook_id))
+
+    @listing
+    def webhook_deliveries(self, webhook_id: str, **query: Unpack[t.Paging]) -> Call[t.Delivery]:
+        """List the deliveries of the last 30 days, the newest first."""
+        return Call("GET", path("webhooks", webhook_id, "deliveries"), query)
+
+    @operation
+    def webhook_redeliver(self, webhook_id: str, delivery_id: str, **fields: Unpack[t.Write]) -> Call[t.Ordered]:
+        """Send the event of a delivery again, in the background, with the same `webhook-id`."""
+        return Call("POST", path("webhooks", webhook_id, "deliveries", delivery_id, "redeliver"), body=fields)
+
+    @operation
+    def webhook_enable(self, webhook_id: str, **fields: Unpack[t.Write]) -> Call[t.Webhook]:
+        """Continue with a disabled or failing endpoint at once, where it stopped."""
+        return Call("POST", path("webhooks", webhook_id, "enable"), body=fields)
+
+    @operation
+    def webhook_rotate(self, webhook_id: str, **fields: Unpack[t.Write]) -> Call[t.NewWebhook]:
+        """Return another secret, once; the former one signs as well for a day."""
+        return Call("POST", path("webhooks", webhook_id, "rotate"), body=fields)
+
+    @operation
+    def webhook_test(self, webhook_id: str, **fields: Unpack[t.Write]) -> Call[t.Ordered]:
+        """Send an event of the kind `webhook.test`, in the background."""
+        return Call("POST", path("webhooks", webhook_id, "test"), body=fields)

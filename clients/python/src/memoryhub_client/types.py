@@ -43,6 +43,7 @@ ImportFormat = Literal["honcho", "hindsight", "deepseek", "chatgpt", "claude", "
 ImportOrderInVerb = Literal["preview", "run", "undo", "pause", "resume"]
 ImportState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
+Kinds = Literal["memory.created", "memory.changed", "memory.ended", "memory.waiting", "memory.decided", "memory.forgotten", "session.ended", "session.summarised", "project.routed_low", "document.compacted", "sleep.finished", "import.finished"]
 Language = Literal["en", "ja"]
 MemoryFeedChange = Literal["created", "changed", "superseded", "archived", "rejected", "erased"]
 MemoryKind = Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
@@ -66,6 +67,7 @@ SummaryVerb = Literal["write", "edit", "lock", "unlock", "restore", "delete"]
 ToolCallInType = Literal["function"]
 ToolInType = Literal["function", "custom"]
 Trust = Literal["trusted", "untrusted"]
+WebhookState = Literal["active", "disabled"]
 WhatIfInVerb = Literal["edit", "pin", "unpin", "archive", "reactivate", "approve", "reject", "delete"]
 WorkingMemoryScope = Literal["user", "session"]
 
@@ -120,6 +122,22 @@ class ReceiptItem(TypedDict):
     score_breakdown: ScoreBreakdown | None
     included: bool
     reason: str
+
+
+class Webhook(TypedDict):
+    """An endpoint. A `disabled` one failed for a day, or answered 410; `enable` continues where it stopped."""
+
+    id: str
+    agent_id: str | None
+    url: str
+    kinds: list[Kinds]
+    with_texts: NotRequired[bool]
+    state: WebhookState
+    failures: int
+    failing_since: str | None
+    retry_at: str | None
+    old_secret_until: str | None
+    created_at: str
 
 
 class AgentWhatIfIn(Write, total=False):
@@ -599,6 +617,17 @@ class Deletion(TypedDict):
     job_id: str | None
 
 
+class Delivery(TypedDict):
+    """An attempt to deliver an event: the answer's status, or in `error` why there was none."""
+
+    id: str
+    kind: str
+    status: NotRequired[int | None]
+    error: NotRequired[str]
+    duration_ms: NotRequired[int]
+    at: str
+
+
 class DigestIn(Write, total=False):
     """Sessions of a digest, by time window or project."""
 
@@ -1028,6 +1057,12 @@ class MoveIn(MergeIn, total=False):
     document: str
 
 
+class NewWebhook(Webhook):
+    """An endpoint with its secret, which no other answer has."""
+
+    secret: str
+
+
 class OneImport(Import):
     """An import with what the extraction of its new conversations takes."""
 
@@ -1071,6 +1106,12 @@ class OptionsIn(TypedDict, total=False):
     include_relevance: bool
     include_tools: bool
     cache: bool
+
+
+class Ordered(TypedDict):
+    """The job that sends it; its answer will be in the deliveries."""
+
+    job_id: str
 
 
 class Outcome(TypedDict):
@@ -1669,6 +1710,15 @@ class User(TypedDict):
     session_count: int
     message_count: int
     last_message_at: str | None
+
+
+class WebhookIn(Write, total=False):
+    """An endpoint that gets events from now on."""
+
+    url: Required[str]
+    agent_id: str
+    kinds: list[Kinds]
+    with_texts: bool
 
 
 class WhatIfIn(Write, total=False):

@@ -39,7 +39,8 @@ ORDERED_BY = {
     "hold_forgotten": "server", "import_file": "anyone", "note_use": "server", "purge_projects": "server", "reflect": "server",
     "remember_summary": "server", "sleep": "server", "sleep_due": "server", "summarize": "anyone",
     "summarize_due": "server", "update_project": "server", "vacuum": "server", "write_profile": "trusted",
-    "write_profiles_due": "server",
+    "write_profiles_due": "server", "deliver_webhook": "server", "deliver_slow_webhook": "server", "forget_old_deliveries": "server",
+    "send_webhook": "trusted",
 }  # fmt: skip
 
 
@@ -72,6 +73,7 @@ PERMISSIONS = {
     "curate_memories": {"delete": "strength.delete_memory", "": "strength.change_memory"},
     "forget_session": {"": "conversations.delete_message"},
     "import_file": {"": "memoryhub.add_import"},
+    "send_webhook": {"": "webhooks.change_endpoint"},
     "summarize": {"": "summaries.change_summary"},
     "write_profile": {"": "strength.change_profile"},
 }
