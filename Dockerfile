@@ -18,7 +18,6 @@ COPY memoryhub memoryhub
 COPY conversations conversations
 COPY strength strength
 COPY summaries summaries
-COPY webhooks webhooks
 COPY templates templates
 COPY docs/reference/openapi.yaml docs/reference/openapi.yaml
 RUN python -m compileall -q .

@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
 PROSE = README.md CONTRIBUTING.md CHANGELOG.md $(shell find docs -name '*.md') bench/RESULTS.md
-PRODUCTION = $(shell find memoryhub conversations strength summaries webhooks templates -type f \
+PRODUCTION = $(shell find memoryhub conversations strength summaries templates -type f \
 	\( -name '*.py' -o -name '*.sql' -o -name '*.html' -o -name '*.js' -o -name '*.css' \) -not -path '*/migrations/*')
 # Without those of the API, which are texts of its schema.
 DOCSTRINGS = $(filter %.py,$(foreach file,$(PRODUCTION),$(if $(findstring /api/,$(file)),,$(file))))

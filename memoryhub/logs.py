@@ -13,7 +13,7 @@ from types import TracebackType
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.", "webhooks.")
+PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 

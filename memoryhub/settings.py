@@ -53,7 +53,7 @@ INSTALLED_APPS = [
     "conversations",
     "summaries",
     "strength",
-    "webhooks",
+    "memoryhub.webhooks",
 ]
 
 MIDDLEWARE = [

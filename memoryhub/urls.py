@@ -30,7 +30,7 @@ API: list[URLPattern | URLResolver] = [
     path("", include("conversations.api.urls")),
     path("", include("summaries.api.urls")),
     path("", include("strength.api.urls")),
-    path("", include("webhooks.api.urls")),
+    path("", include("memoryhub.webhooks.api.urls")),
 ]
 
 urlpatterns = [

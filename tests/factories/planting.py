@@ -17,12 +17,12 @@ from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.policy import actor_id
+from memoryhub.webhooks.actions.delivery import TEST_PLACE
+from memoryhub.webhooks.models import Delivery
 from strength.models import Memory, Profile, ProfileVersion, ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
 from tests.conftest import client_with_key
 from tests.database import prepared
-from webhooks.actions.delivery import TEST_PLACE
-from webhooks.models import Delivery
 
 API = "/api/v1"
 

@@ -34,7 +34,7 @@ def test_every_file_of_the_image_is_there_and_let_in() -> None:
 
     assert set(copied) == let_in
     assert all((CHECKOUT / name).exists() for name in copied)
-    for app in ("memoryhub", "conversations", "strength", "summaries", "webhooks", "templates", "manage.py"):
+    for app in ("memoryhub", "conversations", "strength", "summaries", "templates", "manage.py"):
         assert app in copied
 
 

@@ -18,6 +18,8 @@ from django.test import override_settings
 
 from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.principals import command
+from memoryhub.webhooks.actions.secrets import new_secret
+from memoryhub.webhooks.actions.sending import Message, Sender
 from strength.actions.drafts import NewMemory
 from strength.actions.memories import write_memory
 from strength.models import Task
@@ -26,8 +28,6 @@ from tests.factories.writer import Writer
 from tests.integration.clients.conftest import new_key
 from tests.integration.clients.test_connect import run as run_as_printed
 from tests.serving import serving
-from webhooks.actions.secrets import new_secret
-from webhooks.actions.sending import Message, Sender
 
 HOWTO = Path(settings.BASE_DIR) / "docs" / "howto"
 CONNECT = "connect.md"

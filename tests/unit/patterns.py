@@ -15,7 +15,7 @@ from re import _parser  # type: ignore[attr-defined]
 from types import ModuleType
 from typing import Any, Final
 
-PACKAGES: Final = ("memoryhub", "conversations", "strength", "summaries", "webhooks")
+PACKAGES: Final = ("memoryhub", "conversations", "strength", "summaries")
 METHODS: Final = ("finditer", "match", "fullmatch")
 """What is timed: `search`, `sub`, `split` and `findall` read as `finditer` does."""
 

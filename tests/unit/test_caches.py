@@ -74,7 +74,7 @@ CACHES = {
     "summaries.admin.documents._markdown": BUILT,
     "summaries.domain.routing._pattern_of": BUILT,
     "summaries.domain.word_router._terms": EXACT,
-    "webhooks.actions.sending._certificates": BUILT,
+    "memoryhub.webhooks.actions.sending._certificates": BUILT,
 }
 """What keeps values beyond a call, by module and function, Django's cache, or container."""
 

@@ -7,7 +7,7 @@ import pytest
 from memoryhub.env import CHECKOUT
 
 TESTS = CHECKOUT / "tests"
-APPS = ("conversations", "memoryhub", "strength", "summaries", "webhooks")
+APPS = ("conversations", "memoryhub", "strength", "summaries")
 MIRRORED = sorted(
     file
     for kind in ("unit", "integration")

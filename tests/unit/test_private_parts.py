@@ -11,7 +11,7 @@ import pytest
 
 from memoryhub.env import CHECKOUT
 
-APPS = ("conversations", "memoryhub", "strength", "summaries", "webhooks")
+APPS = ("conversations", "memoryhub", "strength", "summaries")
 FILES = [
     file
     for app in APPS

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "specification.md"
 FOLDERS = (
-    "bench", "clients", "conversations", "docs", "integrations", "memoryhub", "scripts", "strength", "summaries", "templates", "webhooks",
+    "bench", "clients", "conversations", "docs", "integrations", "memoryhub", "scripts", "strength", "summaries", "templates",
     "tests",
 )  # fmt: skip
 CODE = {".py", ".sql", ".html", ".js", ".ts", ".sh", ".toml"}

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from memoryhub.auth.sealed import cipher
-from webhooks.models import Endpoint
+from memoryhub.webhooks.models import Endpoint
 
 PREFIX = "whsec_"
 SECRET_BYTES = 24

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from memoryhub.auth.principals import Principal
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, Agent
-from webhooks.domain.addresses import MAX_URL_LENGTH
+from memoryhub.webhooks.domain.addresses import MAX_URL_LENGTH
 
 ACTIVE = "active"
 DISABLED = "disabled"

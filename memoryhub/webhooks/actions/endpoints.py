@@ -19,11 +19,11 @@ from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError, _, format_lazy
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Agent
-from webhooks.actions.delivery import SEND_KIND, TEST_PLACE
-from webhooks.actions.feed import event_at, last_place
-from webhooks.actions.secrets import new_secret, sealed
-from webhooks.domain.addresses import check_url
-from webhooks.models import ACTIVE, Delivery, Endpoint
+from memoryhub.webhooks.actions.delivery import SEND_KIND, TEST_PLACE
+from memoryhub.webhooks.actions.feed import event_at, last_place
+from memoryhub.webhooks.actions.secrets import new_secret, sealed
+from memoryhub.webhooks.domain.addresses import check_url
+from memoryhub.webhooks.models import ACTIVE, Delivery, Endpoint
 
 OLD_SECRET_FOR: Final = timedelta(days=1)
 MAX_ENDPOINTS: Final = 100

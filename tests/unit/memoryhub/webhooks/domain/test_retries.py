@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhooks.domain.retries import GIVE_UP_AFTER, PAUSES, after_failure, is_delivered
+from memoryhub.webhooks.domain.retries import GIVE_UP_AFTER, PAUSES, after_failure, is_delivered
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.models import Agent
+from memoryhub.webhooks.actions.endpoints import create_endpoint
+from memoryhub.webhooks.models import Delivery, Endpoint
 from tests.conftest import client_with_key, run_jobs
 from tests.fakes.webhook_receiver import WebhookReceiver
-from tests.integration.webhooks.conftest import BY, deliver_all
-from webhooks.actions.endpoints import create_endpoint
-from webhooks.models import Delivery, Endpoint
+from tests.integration.memoryhub.webhooks.conftest import BY, deliver_all
 
 API = "/api/v1"
 HOOKS = f"{API}/webhooks"
@@ -105,7 +105,7 @@ def test_delivery_of_another_endpoint_is_not_found(client: APIClient) -> None:
 
 
 def test_endpoints_of_an_agent_are_limited(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhooks.actions.endpoints.MAX_ENDPOINTS", 1)
+    monkeypatch.setattr("memoryhub.webhooks.actions.endpoints.MAX_ENDPOINTS", 1)
     created(client)
     refused = client.post(HOOKS, {"agent_id": "kana", "url": "https://example.org/"})
     assert (refused.status_code, refused.json()["code"]) == (409, "too_many_webhooks")

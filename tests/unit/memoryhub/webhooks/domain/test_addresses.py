@@ -4,7 +4,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from webhooks.domain.addresses import AddressRefused, check_url, is_public, may_reach, reached
+from memoryhub.webhooks.domain.addresses import AddressRefused, check_url, is_public, may_reach, reached
 
 INSIDE = [
     "0.0.0.0",

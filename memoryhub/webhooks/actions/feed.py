@@ -7,12 +7,12 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Q
 
+from memoryhub.webhooks.domain.events import Event, memory_event
+from memoryhub.webhooks.models import Endpoint
+from memoryhub.webhooks.models import Event as EventRow
 from strength.actions.revisions import changes_after, last_change
 from strength.models import Memory, MemoryChange, MemoryRevision
 from summaries.models import Document, Summary
-from webhooks.domain.events import Event, memory_event
-from webhooks.models import Endpoint
-from webhooks.models import Event as EventRow
 
 TEXTS: Final[dict[str, tuple[Any, str]]] = {
     "memory": (Memory, "content"), "session": (Summary, "text"), "document": (Document, "text"),

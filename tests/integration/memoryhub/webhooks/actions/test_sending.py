@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pytest_django.fixtures import Settings
 
+from memoryhub.webhooks.actions import sending
+from memoryhub.webhooks.actions.secrets import new_secret
+from memoryhub.webhooks.actions.sending import Answer, Message, Resolve, Sender, resolve
 from tests.fakes.webhook_receiver import WebhookReceiver
-from tests.unit.webhooks.domain.test_addresses import INSIDE
-from webhooks.actions import sending
-from webhooks.actions.secrets import new_secret
-from webhooks.actions.sending import Answer, Message, Resolve, Sender, resolve
+from tests.unit.memoryhub.webhooks.domain.test_addresses import INSIDE
 
 SECRET = new_secret()
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.registry import job
 from memoryhub.maintenance_jobs import delete_in_steps
-from webhooks.actions.delivery import DELIVER_KIND, SEND_KIND, SLOW_KIND, deliver, send_once
-from webhooks.models import Delivery, Event
+from memoryhub.webhooks.actions.delivery import DELIVER_KIND, SEND_KIND, SLOW_KIND, deliver, send_once
+from memoryhub.webhooks.models import Delivery, Event
 
 KEPT: Final = timedelta(days=30)
 

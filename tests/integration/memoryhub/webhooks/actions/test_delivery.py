@@ -13,13 +13,13 @@ from memoryhub.jobs.executor import claim, release_expired
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import offer
 from memoryhub.jobs.registry import job_kind
+from memoryhub.webhooks.actions import delivery
+from memoryhub.webhooks.actions.delivery import deliver, enqueue_delivery, enqueue_due
+from memoryhub.webhooks.actions.endpoints import enable_endpoint, rotate_secret
+from memoryhub.webhooks.models import Delivery, Endpoint, Event
 from tests.conftest import run_jobs
 from tests.fakes.webhook_receiver import Got, WebhookReceiver
-from tests.integration.webhooks.conftest import BY, deliver_all
-from webhooks.actions import delivery
-from webhooks.actions.delivery import deliver, enqueue_delivery, enqueue_due
-from webhooks.actions.endpoints import enable_endpoint, rotate_secret
-from webhooks.models import Delivery, Endpoint, Event
+from tests.integration.memoryhub.webhooks.conftest import BY, deliver_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -206,7 +206,7 @@ def test_a_killed_worker_loses_nothing(client: APIClient, receiver: WebhookRecei
 def test_a_hanging_endpoint_does_not_delay_another(
     client: APIClient, receiver: WebhookReceiver, endpoint_to: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks.actions.sending.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("memoryhub.webhooks.actions.sending.TIMEOUT_SECONDS", 0.3)
     with WebhookReceiver() as hanging:
         hanging.hangs = True
         stuck, _secret = endpoint_to(hanging.url)

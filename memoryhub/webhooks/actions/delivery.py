@@ -20,12 +20,12 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import State
-from webhooks.actions.feed import event_at, events_after, is_behind, text_of
-from webhooks.actions.secrets import SecretUnreadable, valid_secrets
-from webhooks.actions.sending import Answer, Message, Resolve, Sender, resolve
-from webhooks.domain.events import TEST, Event, body_of
-from webhooks.domain.retries import after_failure, is_delivered
-from webhooks.models import DISABLED, Delivery, Endpoint
+from memoryhub.webhooks.actions.feed import event_at, events_after, is_behind, text_of
+from memoryhub.webhooks.actions.secrets import SecretUnreadable, valid_secrets
+from memoryhub.webhooks.actions.sending import Answer, Message, Resolve, Sender, resolve
+from memoryhub.webhooks.domain.events import TEST, Event, body_of
+from memoryhub.webhooks.domain.retries import after_failure, is_delivered
+from memoryhub.webhooks.models import DISABLED, Delivery, Endpoint
 
 DELIVER_KIND: Final = "deliver_webhook"
 SLOW_KIND: Final = "deliver_slow_webhook"

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webhooks.api import endpoints
+from memoryhub.webhooks.api import endpoints
 
 urlpatterns = [
     path("webhooks", endpoints.Webhooks.as_view(), name="webhooks"),

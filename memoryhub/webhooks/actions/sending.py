@@ -20,7 +20,7 @@ import httpcore2
 from django.conf import settings
 from standardwebhooks import Webhook
 
-from webhooks.domain.addresses import AddressRefused, check_url, may_reach
+from memoryhub.webhooks.domain.addresses import AddressRefused, check_url, may_reach
 
 TIMEOUT_SECONDS: Final = 10.0
 """For one request from the first byte to the last, whatever the receiver does."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from webhooks.domain.events import Event, EventKind, body_of, memory_event
+from memoryhub.webhooks.domain.events import Event, EventKind, body_of, memory_event
 
 KEY = UUID("0198c5b2-6f1e-7d3a-9c41-5a7e2b9d4f10")
 

@@ -10,11 +10,11 @@ from pytest_django.fixtures import Settings
 
 from memoryhub.auth.principals import command
 from memoryhub.tenancy.models import Agent
+from memoryhub.webhooks.actions.delivery import enqueue_due
+from memoryhub.webhooks.actions.endpoints import create_endpoint
+from memoryhub.webhooks.models import Endpoint
 from tests.conftest import run_jobs
 from tests.fakes.webhook_receiver import WebhookReceiver
-from webhooks.actions.delivery import enqueue_due
-from webhooks.actions.endpoints import create_endpoint
-from webhooks.models import Endpoint
 
 BY = command("test")
 

@@ -28,7 +28,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.waiting import Waiting
-from webhooks.actions.endpoints import (
+from memoryhub.webhooks.actions.endpoints import (
     OLD_SECRET_FOR,
     create_endpoint,
     delete_endpoint,
@@ -37,8 +37,8 @@ from webhooks.actions.endpoints import (
     order_test,
     rotate_secret,
 )
-from webhooks.domain.events import TEST, EventKind
-from webhooks.models import ACTIVE, DISABLED, Delivery, Endpoint
+from memoryhub.webhooks.domain.events import TEST, EventKind
+from memoryhub.webhooks.models import ACTIVE, DISABLED, Delivery, Endpoint
 
 MAX_DELIVERIES: Final = 50
 STATE_LABELS: Final = {ACTIVE: _("active"), DISABLED: _("disabled after failures")}

@@ -12,7 +12,7 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Scope
-from webhooks.actions.endpoints import (
+from memoryhub.webhooks.actions.endpoints import (
     check_may_manage,
     create_endpoint,
     delete_endpoint,
@@ -22,9 +22,9 @@ from webhooks.actions.endpoints import (
     order_test,
     rotate_secret,
 )
-from webhooks.domain.addresses import MAX_URL_LENGTH
-from webhooks.domain.events import EventKind
-from webhooks.models import Delivery, Endpoint
+from memoryhub.webhooks.domain.addresses import MAX_URL_LENGTH
+from memoryhub.webhooks.domain.events import EventKind
+from memoryhub.webhooks.models import Delivery, Endpoint
 
 KINDS = [(kind.value, kind.value) for kind in EventKind]
 

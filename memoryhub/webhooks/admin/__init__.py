@@ -1,0 +1,3 @@
+"""Admin screens of webhooks."""
+
+from memoryhub.webhooks.admin import endpoints  # noqa: F401

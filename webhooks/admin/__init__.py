@@ -1,3 +1,0 @@
-"""Admin screens of webhooks."""
-
-from webhooks.admin import endpoints  # noqa: F401
