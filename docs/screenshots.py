@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import django
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -29,7 +30,14 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 IMAGES = CHECKOUT / "docs" / "images"
 sys.path.insert(0, str(CHECKOUT))
 
+# The scripted model counts tokens by the application's code, and its settings need a data folder.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+UNUSED = tempfile.TemporaryDirectory(prefix="memoryhub-pictures-")
+os.environ.setdefault("MEMORYHUB_DATA_DIR", UNUSED.name)
+django.setup()
+
 from tests.browser.chromium import FLAGS, MISSING, find_chromium  # noqa: E402
+from tests.fakes.llm_server import Asked, LLMServer, Reply, smallest  # noqa: E402
 
 LOCALES = {"en": "en-US", "ja": "ja-JP"}
 PATIENCE_SECONDS = 180
@@ -104,7 +112,42 @@ def playground(page: Page) -> None:
     page.evaluate("scrollTo(0, 0)")
 
 
+def talk(message: str) -> Steps:
+    """Return steps that say something to the agent and wait for the answer."""
+
+    def steps(page: Page) -> None:
+        page.locator("#id_message").fill(message)
+        page.locator("#talk-form button[type=submit]").click()
+        page.wait_for_url("**session=*")
+        page.wait_for_selector("#learnt h2")
+        page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+
+    return steps
+
+
+def answered(asked: Asked) -> Reply:
+    """Return what the scripted model answers."""
+    if asked.schema is not None:
+        return Reply(data=smallest(asked.schema))
+    if "抹茶" in asked.text:
+        return Reply("抹茶アイスがお好きでしたね。今日は暑いので、ぴったりだと思います。")
+    return Reply("We release under Apache-2.0, as you decided: three beta companies could not use AGPL.")
+
+
 SHOTS = [
+    Shot(
+        "talk",
+        "/admin/talk/?agent=release-assistant&user=maya",
+        talk("Under which licence do we release, and why?"),
+        width=1440,
+    ),
+    Shot(
+        "talk-ja",
+        "/admin/talk/?agent=yuno&user=haruka",
+        talk("暑いから抹茶のアイスを食べようかな。"),
+        language="ja",
+        width=1440,
+    ),
     Shot("dashboard", "/admin/"),
     Shot("memories", "/admin/strength/memory/"),
     Shot("memory", "/admin/strength/memory/?q=licensed&kind__exact=decision", first_row),
@@ -163,14 +206,16 @@ class Hub:
 
 
 @contextmanager
-def serving() -> Iterator[Hub]:
-    """Run a server with the demo on a data folder that goes away with it."""
+def serving(llm: LLMServer) -> Iterator[Hub]:
+    """Run a server with the demo and a scripted model on a data folder that goes away with it."""
     folder = Path(tempfile.mkdtemp(prefix="memoryhub-pictures-"))
     folder.chmod(0o711)  # as root, PostgreSQL is another user
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {"MEMORYHUB_DATA_DIR": str(folder / "data"), "HOST": "127.0.0.1", "PORT": str(port), "DEMO": "1"}
+    settings |= {"MEMORYHUB_LLM_PROVIDER": "anthropic", "MEMORYHUB_LLM_BASE_URL": llm.url}
+    settings |= {"MEMORYHUB_LLM_API_KEY": llm.key, "MEMORYHUB_LLM_MODEL": "a-model"}
     kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     manage = [sys.executable, str(CHECKOUT / "manage.py")]
     log = folder / "log"
@@ -263,7 +308,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take the pictures of the screens.")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[shot.name for shot in SHOTS])
     only = parser.parse_args().only
-    with serving() as hub:
+    with LLMServer() as llm, serving(llm) as hub:
+        llm.answer(answered)
         take(hub, [shot for shot in SHOTS if not only or shot.name in only])
 
 

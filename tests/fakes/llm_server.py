@@ -244,7 +244,7 @@ class _Handler(embeddings_server._Handler):
 
     def list_models(self) -> None:
         reply = self.fake.listings.popleft() if self.fake.listings else Reply()
-        if reply.failure in STATUSES:
+        if reply.failure and reply.failure in STATUSES:
             self.send_status(reply.failure)
         elif reply.failure:
             _Answering(self, _models_asked(self), reply).answer()
@@ -680,7 +680,7 @@ class _Answering:
     def _anthropic_tool_events(self) -> Iterator[str]:
         """Yield a thought and the calls; the numbers say the order, so that the thought comes before the text."""
         if self.reply.thinking:
-            start = {"type": "thinking", "thinking": "", "signature": ""}
+            start: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
             yield _event("content_block_start", {"index": -1, "content_block": start})
             for piece in _cut(self.reply.thinking):
                 delta = {"type": "thinking_delta", "thinking": piece}
