@@ -160,7 +160,9 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         ImportedRow.objects.create(
             actor_id=UUID(planted.actor_id), import_id=UUID(begun["id"]), kind="memory", row_id=memory_key
         )
-    hook = made(client.post(f"{API}/webhooks", {"agent_id": agent_id, "url": f"https://{mark}.example.org/hook"}))
+    hook = made(
+        client.post(f"{API}/webhooks", {"agent_id": agent_id, "url": f"https://{planted.agent_mark}.example.org/hook"})
+    )
     delivery = Delivery.objects.create(endpoint_id=hook["id"], place=TEST_PLACE, kind="webhook.test", status=204)
     planted.ids |= {
         "webhook_id": hook["id"], "delivery_id": str(delivery.pk),

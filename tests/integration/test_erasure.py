@@ -126,7 +126,7 @@ def test_erasure_leaves_nothing_of_the_user(client: APIClient, erased_and_kept: 
     answer = erase(client, planted)
     assert answer.status_code == 200, answer.content
     counts, stay = answer.json()["erased"], answer.json()["anonymised"]
-    assert set(stay) == {"memoryhub_auditentry", "memoryhub_ledgerentry", "strength_memorychange"}
+    assert set(stay) == {"memoryhub_auditentry", "memoryhub_ledgerentry", "strength_memorychange", "webhooks_event"}
     assert not set(stay) & set(counts)
     assert {table: {**counts, **stay}.get(table) for table in expected} == expected
     assert counts["memoryhub_actor"] == 1
@@ -135,7 +135,7 @@ def test_erasure_leaves_nothing_of_the_user(client: APIClient, erased_and_kept: 
     assert stay["memoryhub_auditentry"] == nobodys.count() - others > 0
     for needle in needles(planted):
         # The agent's feed says which memories are gone, by id, so that a client's copy of them can go too.
-        assert everywhere(needle) <= {"strength_memorychange.memory_id"}, needle
+        assert everywhere(needle) <= {"strength_memorychange.memory_id", "webhooks_event.object_id"}, needle
     assert rows_of(kept) == before
     assert everywhere(kept.user_mark)
     assert ApiKey.objects.filter(user_id=OTHER).count() == 2
