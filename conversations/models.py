@@ -11,7 +11,6 @@ from django.db import models
 from django.db.models import Exists, ExpressionWrapper, F, Func, OuterRef, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
-from django.db.models.lookups import Exact
 
 from conversations.domain.client_talk import OPENING_LENGTH
 from conversations.domain.messages import (
@@ -137,11 +136,6 @@ class OpeningHash(Func):
 
     template = "hashtextextended(%(expressions)s, 0)"
     output_field = models.BigIntegerField()
-
-
-def opens_with(opening: str) -> Q:
-    """Return the condition for messages with an opening, which an index answers."""
-    return Q(Exact(OpeningHash(Opening("content")), OpeningHash(Value(opening, models.TextField()))))
 
 
 class MessageQuerySet(models.QuerySet["Message"]):

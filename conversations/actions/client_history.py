@@ -23,9 +23,9 @@ from conversations.domain.client_talk import ClientTalk, Said, opening_of, sessi
 from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy
-from conversations.models import ChatTurn, Message, Opening, Session, opens_with
+from conversations.models import ChatTurn, Message, Opening, OpeningHash, Session
 from memoryhub.auth.screening import Screening
-from memoryhub.db.prepared import PreparedQuery
+from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -53,6 +53,22 @@ LAST_QUESTIONS: Final = PreparedQuery(
     lambda: Message.objects.filter(role=Role.USER, client_message_id=None, seq=F("session__message_count")).order_by(
         "-created_at"
     )
+)
+# One statement for all openings, of which a long chat shows a dozen. The index is by the hash.
+ALIKE: Final = """
+SELECT said.* FROM unnest(%(openings)s::text[]) AS shown (opening) CROSS JOIN LATERAL (
+    SELECT message.session_id, message.seq, message.role, {opening},
+        message.seq = session.message_count, message.created_at
+    FROM conversations_message AS message
+    JOIN conversations_session AS session
+        ON session.actor_id = message.actor_id AND session.id = message.session_id
+    WHERE message.actor_id = %(actor_id)s AND {hash_of_opening} = {hash_of_shown}
+    ORDER BY message.created_at DESC LIMIT %(most)s
+) AS said
+""".format(  # noqa: S608 - constants
+    opening=(_OPENING := Opening.template % {"expressions": "message.content"}),
+    hash_of_opening=OpeningHash.template % {"expressions": _OPENING},
+    hash_of_shown=OpeningHash.template % {"expressions": "shown.opening"},
 )
 FIRST_TURNS: Final = PreparedQuery(
     lambda: ChatTurn.objects.filter(question__seq=1).select_related("question").order_by("-created_at", "-id")
@@ -222,13 +238,12 @@ def _parse_id(name: str) -> list[UUID]:
 def _said(actor: Actor, history: Sequence[NewMessage]) -> list[Said]:
     """Return the actor's stored messages that begin as the last of a history do."""
     openings = dict.fromkeys(opening_of(each.content) for each in history[-MAX_SHOWN:])
-    rows = Message.objects.of([actor.pk]).annotate(opening=Opening("content"), last=F("session__message_count"))
-    found: list[Said] = []
-    for opening in filter(None, openings):
-        alike = rows.filter(opens_with(opening)).order_by("-created_at")[:MAX_ALIKE]
-        values = alike.values_list("session_id", "seq", "role", "opening", "last", "created_at")
-        found += [Said(key, seq, role, text, seq == last, at) for key, seq, role, text, last, at in values]
-    return found
+    values = {"openings": [each for each in openings if each], "actor_id": actor.pk, "most": MAX_ALIKE}
+    if not values["openings"]:
+        return []
+    with prepared_cursor() as cursor:
+        cursor.execute(ALIKE, values)
+        return [Said(*row) for row in cursor.fetchall()]
 
 
 def _session_of_repeat(actor: Actor, question: Question, asked: NewMessage, now: datetime) -> UUID | None:

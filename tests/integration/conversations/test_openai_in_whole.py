@@ -48,7 +48,7 @@ def plain(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
         parts = [{key: value for key, value in part.items() if key != "cache_control"} for part in parts]
-        parts = [part for part in parts if not part.get("text", "").startswith("(Now: ")]
+        parts = [part for part in parts if not part.get("text", "").startswith(("(Now: ", "（現在: "))]
         shown.append(
             {
                 **{key: message[key] for key in ("role", "tool_calls", "tool_call_id") if message.get(key)},
