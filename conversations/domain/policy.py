@@ -303,7 +303,9 @@ class RetentionPolicy(Policy):
         ),
         "receipt_retention_days": whole(0, MAX_DAYS).described(
             _("Receipts"),
-            _("receipts of contexts are deleted after this time; 0: after that of the whole server"),
+            _(
+                "receipts of contexts without an expectation are deleted after this time; 0: after that of the whole server"
+            ),
             _("days"),
         ),
         "retention_takes_memories": switch().described(
