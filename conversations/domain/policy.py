@@ -304,7 +304,7 @@ class RetentionPolicy(Policy):
         "receipt_retention_days": whole(0, MAX_DAYS).described(
             _("Receipts"),
             _(
-                "receipts of contexts without an expectation are deleted after this time; 0: after that of the whole server"
+                "receipts without an expectation are deleted after this time; 0: after that of the whole server"
             ),
             _("days"),
         ),
