@@ -128,8 +128,8 @@ AREAS = [
         title=_("Sleep"),
     ),
     _area("chat", (_("Talk"), "talk")),
-    _area("science", (_("Playground"), "playground"), (_("Expectations"), "strength_expectation")),
-    _area("gavel", (_("Blocked texts"), "strength_tombstone")),
+    _area("science", (_("Playground"), "playground")),
+    _area("gavel", (_("Blocked texts"), "strength_tombstone"), (_("Expectations"), "strength_expectation")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
 """Curators' areas: one sidebar entry each, with further screens as tabs."""

@@ -303,9 +303,7 @@ class RetentionPolicy(Policy):
         ),
         "receipt_retention_days": whole(0, MAX_DAYS).described(
             _("Receipts"),
-            _(
-                "receipts without an expectation are deleted after this time; 0: after that of the whole server"
-            ),
+            _("receipts without an expectation are deleted after this time; 0: after that of the whole server"),
             _("days"),
         ),
         "retention_takes_memories": switch().described(

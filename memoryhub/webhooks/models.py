@@ -32,7 +32,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """An address that gets the events of an agent, or of all agents.
 
-    `place` is that of the last event delivered. `secret` signs; `old_secret` signs as well until `old_secret_until`.
+    `place` is that of the last event delivered. `secret` signs; `old_secret` signs as well until `rotating_until`.
     Both are encrypted (`memoryhub.auth.sealed`).
     """
 
@@ -52,7 +52,7 @@ class Endpoint(models.Model):
     place = models.BigIntegerField(default=0, editable=False)
     secret = models.TextField(editable=False)
     old_secret = models.TextField(blank=True, editable=False)
-    old_secret_until = models.DateTimeField(null=True, editable=False)
+    rotating_until = models.DateTimeField(null=True, editable=False)
     failures = models.PositiveIntegerField(default=0, editable=False, help_text="Failed deliveries in a row.")
     is_slow = models.BooleanField(default=False, editable=False)
     failing_since = models.DateTimeField(null=True, editable=False)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from conversations.actions.chat import prepare_turn
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.questions import Question
-from conversations.models import Session
+from conversations.models import Receipt, Session
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.accounts import invite
@@ -26,6 +26,10 @@ from memoryhub.jobs.registry import schedules
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.models import Actor
+from memoryhub.webhooks.actions.delivery import TEST_PLACE
+from memoryhub.webhooks.actions.endpoints import create_endpoint
+from memoryhub.webhooks.models import Delivery
+from strength.actions.expectations import expect
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import begin_task
@@ -135,6 +139,9 @@ def _questions(stage: Stage) -> None:
         by=BY,
         now=stage.now,
     )
+    receipt = Receipt.objects.filter(actor=stage.maya).exclude(query="").select_related("actor__agent")[0]
+    memory = Memory.objects.filter(actor=stage.maya, status="active")[0]
+    expect(receipt=receipt, memory_id=memory.pk, is_wanted=False, by=BY, now=stage.now)
 
 
 def _machinery(stage: Stage) -> None:
@@ -160,5 +167,7 @@ def _machinery(stage: Stage) -> None:
     FailedLogin.objects.create(username="guest", ip_address="203.0.113.5", failures_since_start=2)
     Worker.objects.create(id=uuid4(), host="here", pid=1)
     ScheduleState.objects.create(name=next(iter(schedules())), next_at=now)
+    endpoint, _secret = create_endpoint(agent_id=RELEASE, url="https://example.org/hook", by=BY, now=now)
+    Delivery.objects.create(endpoint=endpoint, place=TEST_PLACE, kind="webhook.test", status=204, at=now)
     dead = enqueue("embed", actor_id=stage.maya.pk, key="texts")
     Job.objects.filter(pk=dead).update(state="dead", attempts=5, error="The embedder did not answer.", finished_at=now)

@@ -33,7 +33,9 @@ TIMES = (
     r"|(?<=\"created\":)\d+|(?<=\"created_at\":)\d+|(?<=_ms\":)[\d.]+"
 )
 """What two answers a moment apart differ in, the minute that a context names among it."""
-VARYING = re.compile(TIMES + r"|(?<=remembered-)\w+|(?<=tokens\":)\d+|(?<=token_count\":)\d+|\d+\.\d{4,}")
+VARYING = re.compile(
+    TIMES + r"|(?<=remembered-)\w+|whsec_[\w+/=]+|(?<=tokens\":)\d+|(?<=token_count\":)\d+|\d+\.\d{4,}"
+)
 """Times and random codes; tokens, as ids of other digits have others; strengths, which decay between two calls."""
 
 UNCOMPARED_HEADERS = {"Server-Timing", "Content-Length"}

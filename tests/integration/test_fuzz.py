@@ -800,6 +800,7 @@ def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
         "document-compact",
         "memory-restore",
         "sleep-run-undo",
+        *(f"webhook-{verb}" for verb in ("test", "rotate", "enable", "redeliver")),
         *(f"merge-{verb}" for verb in ("accept", "dismiss", "undo")),
         *(f"memory-{verb}" for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")),
     }

@@ -17,6 +17,8 @@ from conversations.domain.layers import USER_MESSAGE
 from conversations.models import Message
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.webhooks.actions.delivery import TEST_PLACE
+from memoryhub.webhooks.models import Delivery
 from strength.models import Memory, MemoryNumbers, Tombstone
 from summaries.actions.entries import trusted_texts
 from summaries.models import Document, Project, RoutingDecision
@@ -84,11 +86,15 @@ def _trusted_rows(client: APIClient) -> Place:
     bulk = {**WHO, "verb": "pin", "text": "of no memory"}
     batch = made(client.post(f"{API}/memories/bulk", bulk), 202)["batch"]
     run_all_jobs()
+    expected = made(client.post(f"{API}/expectations", {"receipt_id": receipt, "memory_id": memory["id"]}))["id"]
+    hook = made(client.post(f"{API}/webhooks", {"agent_id": "kana", "url": "https://example.org/hook"}))["id"]
+    delivery = Delivery.objects.create(endpoint_id=hook, place=TEST_PLACE, kind="webhook.test", status=204)
     return Place(
         {"session_id": session, "message_id": messages[0]["id"], "memory_id": memory["id"], "agent_id": "kana",
          "model": "kana",
          "revision_id": revision["id"], "project_name": "tea-shop", "document_name": "detail-supply.md",
-         "receipt_id": receipt, "route_id": route, "batch_id": batch},
+         "receipt_id": receipt, "route_id": route, "batch_id": batch, "expectation_id": expected,
+         "webhook_id": hook, "delivery_id": str(delivery.pk)},
     )  # fmt: skip
 
 
@@ -267,6 +273,10 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     other = "0198d1a2-0000-7000-8000-000000000000"
     send("post", "sleep-run-undo", f"sleep-runs/{other}/undo", {"reason": short})
     send("post", "merge-what-if", f"merges/{other}/what-if", {})
+    expected = {"receipt_id": place.ids["untrusted_receipt_id"], "memory_id": place.ids["memory_id"]}
+    send("post", "expectations", "expectations", expected)
+    send("post", "expectations-check", "expectations/check", WHO)
+    send("delete", "expectation", f"expectations/{place.ids['expectation_id']}")
     for verb in ("accept", "dismiss", "undo"):
         send("post", f"merge-{verb}", f"merges/{other}/{verb}", {"reason": short})
 
@@ -320,6 +330,12 @@ def _attack_rules(send: Any, place: Place, text: str) -> None:
     send("patch", "agent", "agents/kana", {**rules, "domain": text[:255], "topics_include": [text[:255]]})
     send("patch", "actors", f"actors{WHOSE}", {"policy": rules["policy"]})
     send("delete", "actors", f"actors{WHOSE}")
+    hook = f"webhooks/{place.ids['webhook_id']}"
+    send("post", "webhooks", "webhooks", {"agent_id": "kana", "url": "https://example.org/hook", "with_texts": True})
+    for verb in ("test", "rotate", "enable"):
+        send("post", f"webhook-{verb}", f"{hook}/{verb}", {})
+    send("post", "webhook-redeliver", f"{hook}/deliveries/{place.ids['delivery_id']}/redeliver", {})
+    send("delete", "webhook", hook)
 
 
 # Every read

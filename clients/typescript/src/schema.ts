@@ -3248,7 +3248,7 @@ export interface components {
             /** Format: date-time */
             readonly retry_at: string | null;
             /** Format: date-time */
-            readonly old_secret_until: string | null;
+            readonly rotating_until: string | null;
             /** Format: date-time */
             readonly created_at: string;
             secret: string;
@@ -4241,7 +4241,7 @@ export interface components {
             /** Format: date-time */
             readonly retry_at: string | null;
             /** Format: date-time */
-            readonly old_secret_until: string | null;
+            readonly rotating_until: string | null;
             /** Format: date-time */
             readonly created_at: string;
         };

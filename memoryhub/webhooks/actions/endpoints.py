@@ -90,9 +90,9 @@ def rotate_secret(*, endpoint: Endpoint, by: Principal, now: datetime) -> str:
     check_may_manage(by)
     locked = _locked(endpoint)
     secret = new_secret()
-    locked.old_secret, locked.old_secret_until = locked.secret, now + OLD_SECRET_FOR
+    locked.old_secret, locked.rotating_until = locked.secret, now + OLD_SECRET_FOR
     locked.secret = sealed(secret)
-    locked.save(update_fields=["secret", "old_secret", "old_secret_until"])
+    locked.save(update_fields=["secret", "old_secret", "rotating_until"])
     _note(endpoint, "rotate", by, now)
     return secret
 

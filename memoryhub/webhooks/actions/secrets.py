@@ -30,7 +30,7 @@ def valid_secrets(endpoint: Endpoint, now: datetime) -> tuple[str, ...]:
     from cryptography.fernet import InvalidToken
 
     stored = [endpoint.secret]
-    if endpoint.old_secret and endpoint.old_secret_until is not None and now < endpoint.old_secret_until:
+    if endpoint.old_secret and endpoint.rotating_until is not None and now < endpoint.rotating_until:
         stored.append(endpoint.old_secret)
     try:
         return tuple(_cipher().decrypt(each.encode()).decode() for each in stored)

@@ -117,7 +117,7 @@ class EndpointAdmin(ActionAdmin):
         "shown_kinds",
         ("state_in_words", "failures"),
         ("failing_since", "retry_at"),
-        ("old_secret_until", "created_at"),
+        ("rotating_until", "created_at"),
     )
     add_fieldsets = ((None, {"fields": EndpointForm.Meta.fields}),)
     change_form_outer_before_template = "admin/webhooks/endpoint/buttons.html"

@@ -52,7 +52,7 @@ class WebhookOut(serializers.ModelSerializer):
         model = Endpoint
         fields = (
             "id", "agent_id", "url", "kinds", "with_texts", "state", "failures", "failing_since", "retry_at",
-            "old_secret_until", "created_at",
+            "rotating_until", "created_at",
         )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
                 ('place', models.BigIntegerField(default=0, editable=False)),
                 ('secret', models.TextField(editable=False)),
                 ('old_secret', models.TextField(blank=True, editable=False)),
-                ('old_secret_until', models.DateTimeField(editable=False, null=True)),
+                ('rotating_until', models.DateTimeField(editable=False, null=True)),
                 ('failures', models.PositiveIntegerField(default=0, editable=False, help_text='Failed deliveries in a row.')),
                 ('is_slow', models.BooleanField(default=False, editable=False)),
                 ('failing_since', models.DateTimeField(editable=False, null=True)),

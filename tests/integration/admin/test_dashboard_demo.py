@@ -31,6 +31,8 @@ EMPTY = {
     "memoryhub.ScheduleState": "written by a running worker",
     "memoryhub.TokenFactors": "fitted to a hundred real calls",
     "memoryhub.Worker": "written by a running worker",
+    "strength.Expectation": "a person keeps one",
+    "webhooks.Endpoint": "an operator adds one",
 }
 """Lists that a new installation cannot fill, and why."""
 

@@ -136,7 +136,7 @@ class Webhook(TypedDict):
     failures: int
     failing_since: str | None
     retry_at: str | None
-    old_secret_until: str | None
+    rotating_until: str | None
     created_at: str
 
 

@@ -251,7 +251,7 @@ def test_a_rotated_secret_signs_beside_the_former_one_for_a_day(
     deliver_all()
     for each in (former, secret):
         assert receiver.got[0].verify(each)["type"] == "memory.created"
-    Endpoint.objects.update(old_secret_until=datetime.now(UTC))
+    Endpoint.objects.update(rotating_until=datetime.now(UTC))
     remember(client, "Two.")
     deliver_all()
     receiver.got[1].verify(secret)

@@ -41,7 +41,7 @@ def test_secret_is_in_the_first_answer_alone(client: APIClient) -> None:
     assert read == {name: value for name, value in hook.items() if name != "secret"}
     assert client.get(HOOKS).json()["results"] == [read]
     rotated = client.post(f"{HOOKS}/{hook['id']}/rotate", {}).json()
-    assert rotated["secret"] not in (hook["secret"], "") and rotated["old_secret_until"]
+    assert rotated["secret"] not in (hook["secret"], "") and rotated["rotating_until"]
     stored = str(list(Endpoint.objects.values())) + str(list(AuditEntry.objects.values()))
     assert hook["secret"] not in stored and rotated["secret"] not in stored
     assert client.delete(f"{HOOKS}/{hook['id']}").status_code == 204
