@@ -343,6 +343,7 @@ def _attack_rules(send: Any, place: Place, text: str) -> None:
 WITHOUT_MARK = {
     ("receipt", "query"): "the request that the receipt is about",
     ("receipt", "asked"): "the request that the receipt is about",
+    ("expectations", "query"): "the request that the receipt is about",
     ("task", "task_result"): "the result that the task's own client sent",
     ("sessions", "title"): "a label that no prompt holds",
     ("sessions", "metadata"): "as the client sent it; no prompt holds it",
