@@ -1,4 +1,4 @@
-"""What the talk page shows: the messages of a conversation, what was remembered for one, and advice after errors."""
+"""Show on the talk page the messages of a conversation, what was remembered for one, and advice after errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
