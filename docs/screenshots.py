@@ -1,6 +1,6 @@
 """Take the pictures of the screens: `.venv/bin/python docs/screenshots.py [--only NAME ...]`, after `make test`.
 
-Starts a server of its own on a throw-away data folder with the demo, opens each screen of SHOTS in Chromium, and writes
+Starts a separate server on a temporary data folder with the demo, opens each screen of SHOTS in Chromium, and writes
 docs/images/<name>.png. A new screen needs one line in SHOTS.
 """
 
@@ -207,7 +207,7 @@ class Hub:
 
 @contextmanager
 def serving(llm: LLMServer) -> Iterator[Hub]:
-    """Run a server with the demo and a scripted model on a data folder that goes away with it."""
+    """Run a server with the demo and a scripted model on a temporary data folder."""
     folder = Path(tempfile.mkdtemp(prefix="memoryhub-pictures-"))
     folder.chmod(0o711)  # as root, PostgreSQL is another user
     with socket.socket() as free:
@@ -275,7 +275,7 @@ def take(hub: Hub, shots: list[Shot]) -> None:
 
 
 def _has_japanese() -> bool:
-    """Return whether Japanese shows as more than boxes; true where nobody knows."""
+    """Return whether Japanese shows as more than boxes; true if it is unknown."""
     if shutil.which("fc-list") is None:
         return True
     return bool(subprocess.run(["fc-list", ":lang=ja"], capture_output=True, check=False).stdout.strip())

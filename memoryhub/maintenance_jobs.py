@@ -112,7 +112,7 @@ def cluster_tables(job: JobContext) -> None:
 
 @job(COUNT_KIND, deadline_seconds=3600, at_once=1, every_seconds=3600)
 def count_frequent_terms(job: JobContext) -> None:
-    """Count which terms many texts of an actor share, of the job's actor or of all whose texts changed by a tenth."""
+    """Count the terms that many texts share: of one actor, or of all with a tenth of their texts changed."""
     for actor, texts in actors_to_count(job.actor_id).items():
         if job.seconds_left < DEADLINE_MARGIN_SECONDS:
             return

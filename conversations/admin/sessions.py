@@ -377,7 +377,7 @@ STATE_COLOURS: Mapping[str, str] = {
 }
 MAX_SHOWN_LENGTH = 20_000
 MAX_NAME_LENGTH = 40
-"""Characters of a session's name beside a row of it."""
+"""Characters of a session's name in a row."""
 
 
 def _state_of(turn: ChatTurn) -> tuple[str, Any]:

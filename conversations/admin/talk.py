@@ -35,7 +35,7 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Session
 from memoryhub.admin.base import as_uuid, clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.api.events import KEEP_ALIVE, event, event_response, with_keep_alive
+from memoryhub.api.events import answer_events, event, event_response
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.db.pool import Stream, run_in_thread
 from memoryhub.errors import DomainError
@@ -225,11 +225,9 @@ async def _events(
     yield event("start", start)
     outcome: ChatTurn | Exception = TimeoutError()
     try:
-        async for piece in with_keep_alive(stream, last=ChatTurn):
-            if piece is None:
-                yield KEEP_ALIVE
-            elif isinstance(piece, Delta):
-                yield event("delta", {"text": piece.text})
+        async for piece in answer_events(stream, last=ChatTurn):
+            if isinstance(piece, bytes):
+                yield piece
             else:
                 outcome = piece
     except Exception as error:

@@ -33,7 +33,7 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Session
 from memoryhub.api.errors import llm_problem, problem_for
-from memoryhub.api.events import KEEP_ALIVE, MEDIA_TYPE, event, event_response, with_keep_alive
+from memoryhub.api.events import MEDIA_TYPE, answer_events, event, event_response
 from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
@@ -105,7 +105,7 @@ class UsageOut(serializers.Serializer):
 
 
 class CalledOut(serializers.Serializer):
-    """A call of a tool, whose result the client sends as one of `tool_results`."""
+    """A call of a tool; the client sends its result as one of `tool_results`."""
 
     id = serializers.CharField()
     name = serializers.CharField()
@@ -123,7 +123,7 @@ class ChatOut(serializers.Serializer):
     message_id = serializers.UUIDField(allow_null=True, help_text="The user's message.")
     answer_id = serializers.UUIDField(allow_null=True, help_text="The stored answer.")
     context_metadata = ContextMetadataOut(allow_null=True, help_text="null where memory is off.")
-    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
+    routing = RoutingOut(allow_null=True, help_text="null if it was not requested.")
     receipt_id = serializers.UUIDField(allow_null=True)
     usage = UsageOut()
 
@@ -278,13 +278,8 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
         yield event("done", turn_as_json(turn))
         return
     try:
-        async for piece in with_keep_alive(stream, last=ChatTurn):
-            if piece is None:
-                yield KEEP_ALIVE
-            elif isinstance(piece, Delta):
-                yield event("delta", {"text": piece.text})
-            else:
-                yield event("done", turn_as_json(piece))
+        async for piece in answer_events(stream, last=ChatTurn):
+            yield piece if isinstance(piece, bytes) else event("done", turn_as_json(piece))
     except Exception as error:
         yield event("error", problem_of(error, ChatView.problems))
 

@@ -379,7 +379,7 @@ class ContextOut(serializers.Serializer):
     system = serializers.JSONField(help_text="A text, or blocks with cache marks; null in the OpenAI form.")
     messages = serializers.ListField(child=serializers.DictField())
     metadata = ContextMetadataOut()
-    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
+    routing = RoutingOut(allow_null=True, help_text="null if it was not requested.")
     receipt_id = serializers.UUIDField(allow_null=True)
 
 

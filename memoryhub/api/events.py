@@ -9,6 +9,7 @@ from django.http import StreamingHttpResponse
 from rest_framework.renderers import JSONRenderer
 
 from memoryhub.db.pool import Stream, return_connection
+from memoryhub.llm.types import Delta
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": waiting\n\n"
@@ -17,6 +18,7 @@ KEEP_ALIVE: Final = b": waiting\n\n"
 KEEP_ALIVE_SECONDS: Final = 15.0
 
 Piece = TypeVar("Piece")
+Last = TypeVar("Last")
 
 
 def event(name: str, data: Any) -> bytes:
@@ -41,3 +43,14 @@ async def with_keep_alive(stream: Stream[Piece], *, last: type) -> AsyncIterator
         except TimeoutError:
             piece = None
         yield piece
+
+
+async def answer_events(stream: Stream[Delta | Last], *, last: type[Last]) -> AsyncIterator[bytes | Last]:
+    """Yield a model's answer as events `delta` with comments in pauses, then the stream's last item as it is."""
+    async for piece in with_keep_alive(stream, last=last):
+        if piece is None:
+            yield KEEP_ALIVE
+        elif isinstance(piece, Delta):
+            yield event("delta", {"text": piece.text})
+        else:
+            yield piece

@@ -121,7 +121,7 @@ class TaskOut(serializers.Serializer):
 
     task_id = serializers.UUIDField()
     memories = FoundMemoryOut(many=True)
-    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
+    routing = RoutingOut(allow_null=True, help_text="null if it was not requested.")
 
 
 class ResultField(serializers.JSONField):

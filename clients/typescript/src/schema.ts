@@ -2125,7 +2125,7 @@ export interface components {
             answer_id: string | null;
             /** @description null where memory is off. */
             context_metadata: components["schemas"]["ContextMetadataOut"] | null;
-            /** @description null where nobody asked for it. */
+            /** @description null if it was not requested. */
             routing: components["schemas"]["RoutingOut"] | null;
             /** Format: uuid */
             receipt_id: string | null;
@@ -2229,7 +2229,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
             metadata: components["schemas"]["ContextMetadataOut"];
-            /** @description null where nobody asked for it. */
+            /** @description null if it was not requested. */
             routing: components["schemas"]["RoutingOut"] | null;
             /** Format: uuid */
             receipt_id: string | null;
@@ -4085,7 +4085,7 @@ export interface components {
             /** Format: uuid */
             task_id: string;
             memories: components["schemas"]["FoundMemoryOut"][];
-            /** @description null where nobody asked for it. */
+            /** @description null if it was not requested. */
             routing: components["schemas"]["RoutingOut"] | null;
         };
         /** @description Agent and user, as most bodies carry them. */
