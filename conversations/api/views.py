@@ -130,7 +130,6 @@ class SessionEnd(ApiView):
     @operation("session_end", Scope.WRITE, request=NoBody, responses=SessionOut)
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
-        self.validated(NoBody)
         session = self.owned(Session, session_id)
         return Response(SessionOut(end_session(session=session, by=self.principal, now=self.now)).data)
 

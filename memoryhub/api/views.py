@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, wraps
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypedDict, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -29,7 +29,7 @@ from rest_framework.serializers import BaseSerializer, ListField, ListSerializer
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from memoryhub.api.fields import REPLACED
+from memoryhub.api.fields import REPLACED, NoBody
 from memoryhub.api.idempotency import MAX_KEY_LENGTH, answer_once
 from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
@@ -187,15 +187,27 @@ def check_disk() -> None:
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
+def _checking_no_body(handler: Handler) -> Handler:
+    @wraps(handler)
+    def checked(view: "ApiView", *args: Any, **kwargs: Any) -> Any:
+        view.validated(NoBody)
+        return handler(view, *args, **kwargs)
+
+    return cast(Handler, checked)
+
+
 def operation(
     operation_id: str, scope: Scope, *, own: Scope | None = None, **described: Any
 ) -> Callable[[Handler], Handler]:
     """Set the operation id of a view's method, the scope that it requires, and its schema.
 
-    The scope `own` suffices for a key that is bound to one user, whose rows alone it can see.
+    The scope `own` suffices for a key that is bound to one user, whose rows alone it can see. A method with the request
+    `NoBody` refuses a body with fields, or of another media type.
     """
 
     def decorate(handler: Handler) -> Handler:
+        if described.get("request") is NoBody:
+            handler = _checking_no_body(handler)
         vars(handler)["scope"], vars(handler)["own_scope"] = scope, own
         return extend_schema(operation_id=operation_id, **described)(handler)
 

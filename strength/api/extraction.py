@@ -47,7 +47,6 @@ class SessionExtract(ApiView):
     @operation("session_extract", Scope.WRITE, request=NoBody, responses={202: ExtractionJobOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Extract memories from a session's unread messages in the background, before those of other sessions."""
-        self.validated(NoBody)
         session: Any = self.owned(Session.objects.all(), session_id)
         if settings.LLM.provider == "none":
             error = ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)

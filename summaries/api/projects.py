@@ -401,7 +401,6 @@ class DocumentCompaction(ProjectView):
     @operation("document_compact", Scope.WRITE, request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut})
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Compact a document in the background, even below its limit; pinned.md never is."""
-        self.validated(NoBody)
         document = self.document(project_name, document_name)
         job_id = enqueue_compaction(document=document, by=self.principal, now=self.now)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
