@@ -2049,7 +2049,7 @@ export interface components {
             total: number | null;
             changed: number;
         };
-        /** @description A call of a tool, whose result the client sends as one of `tool_results`. */
+        /** @description A call of a tool; the client sends its result as one of `tool_results`. */
         CalledOut: {
             id: string;
             name: string;

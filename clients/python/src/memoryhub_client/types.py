@@ -437,7 +437,7 @@ class BulkState(TypedDict):
 
 
 class Called(TypedDict):
-    """A call of a tool, whose result the client sends as one of `tool_results`."""
+    """A call of a tool; the client sends its result as one of `tool_results`."""
 
     id: str
     name: str
