@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from io import BytesIO
-from itertools import count
+from itertools import count, cycle, islice
 from typing import Any, TypeVar
 
 import pytest
@@ -464,21 +464,26 @@ def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted, par
 
 
 REPLACED = {"lone high surrogate", "lone low surrogate", "surrogates reversed", "escaped NUL"}
+OF_PLACES = REPLACED | {"surrogate key", "no value"}
+"""Kinds that the field of a place answers; the others are refused by the parser, the same everywhere."""
+
+PARSED_AT_EACH = 2
+"""Of the others, those that are tried at each place, in turn."""
 
 
 @pytest.mark.slow
 def test_hostile_json_everywhere(fuzz_client: APIClient, planted: Planted) -> None:
-    sent = 0
+    by_parser, places_tried = cycle(sorted(RAW.keys() - OF_PLACES)), count()
     for label, (method, address, body) in calls(planted).items():
         for path in places(body):
-            for kind, raw in RAW.items():
-                written = json.dumps(with_value(body, path, "@@HERE@@")).encode().replace(b'"@@HERE@@"', raw)
+            next(places_tried)
+            for kind in (*sorted(OF_PLACES), *islice(by_parser, PARSED_AT_EACH)):
+                written = json.dumps(with_value(body, path, "@@HERE@@")).encode().replace(b'"@@HERE@@"', RAW[kind])
                 answer = checked(send(fuzz_client, method, address, written), (label, path, kind))
                 # `[]` is a list, `` an empty body; such characters are replaced in texts, and that is told.
                 is_accepted = kind == "no value" or (kind in REPLACED and "Replaced-Texts" in answer.headers)
                 assert is_accepted or answer.status_code in (400, 409), (label, path, kind, answer.content)
-                sent += 1
-    print(f"\n{sent} requests with hostile JSON")  # noqa: T201
+    assert next(places_tried) > 500
     still_works(fuzz_client, planted)
 
 

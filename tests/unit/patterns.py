@@ -15,6 +15,8 @@ from re import _parser  # type: ignore[attr-defined]
 from types import ModuleType
 from typing import Any, Final
 
+from tests.sources import nodes
+
 PACKAGES: Final = ("memoryhub", "conversations", "strength", "summaries")
 METHODS: Final = ("finditer", "match", "fullmatch")
 """What is timed: `search`, `sub`, `split` and `findall` read as `finditer` does."""
@@ -64,13 +66,13 @@ def collected() -> tuple[dict[str, Used], list[str]]:
         used.places.add(place)
         used.methods |= {*methods}
 
-    trees = {name: _tree(module) for name, module in modules().items()}
-    uses = _uses(trees.values())
+    nodes_by_module = {name: _nodes(module) for name, module in modules().items()}
+    uses = _uses(nodes_by_module.values())
     for name, module in modules().items():
         for attribute, value in vars(module).items():
             for pattern in _patterns_in(value):
                 add(pattern, f"{name}.{attribute}", uses.get(attribute, METHODS))
-        for node in ast.walk(trees[name]):
+        for node in nodes_by_module[name]:
             if (function := _called(node)) is None:
                 continue
             assert isinstance(node, ast.Call)
@@ -92,8 +94,8 @@ def collected() -> tuple[dict[str, Used], list[str]]:
     return named, local
 
 
-def _tree(module: ModuleType) -> ast.Module:
-    return ast.parse(Path(module.__file__).read_text() if module.__file__ else "")
+def _nodes(module: ModuleType) -> tuple[ast.AST, ...]:
+    return nodes(Path(module.__file__)) if module.__file__ else ()
 
 
 def _called(node: ast.AST) -> str | None:
@@ -108,18 +110,18 @@ def _called(node: ast.AST) -> str | None:
     return None
 
 
-def _uses(trees: Collection[ast.Module]) -> dict[str, set[str]]:
+def _uses(modules: Collection[Collection[ast.AST]]) -> dict[str, set[str]]:
     """Return by which methods each name is used; a bare name is handed on, and may be used by any."""
     uses: dict[str, set[str]] = {}
-    for tree in trees:
+    for nodes_of_one in modules:
         receivers = set[ast.AST]()
-        for node in ast.walk(tree):
+        for node in nodes_of_one:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
                 receivers.add(node.value)
                 name = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
                 if node.attr in _FUNCTIONS:
                     uses.setdefault(name, set()).add(node.attr if node.attr in METHODS else "finditer")
-        for node in ast.walk(tree):
+        for node in nodes_of_one:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in receivers:
                 uses.setdefault(node.id, set()).update(METHODS)
     return uses

@@ -5,16 +5,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 from django import forms
-from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
 from memoryhub.admin.fields import ObjectField
 from memoryhub.mcp.calls import TOOLS
+from tests.sources import openapi
 from tests.unit.patterns import modules
 
-API: dict[str, Any] = yaml.safe_load((settings.BASE_DIR / "docs/reference/openapi.yaml").read_text("utf-8"))
+API = openapi()
 OPERATIONS = [
     (f"{method} {path}", operation)
     for path, operations in API["paths"].items()

@@ -10,6 +10,7 @@ from inspect import getmembers, isclass
 import pytest
 
 from memoryhub.env import CHECKOUT
+from tests.sources import nodes
 
 APPS = ("conversations", "memoryhub", "strength", "summaries")
 FILES = [
@@ -29,9 +30,9 @@ def is_private(name: str) -> bool:
     return bool(re.match("_[a-z]", name)) and name[-1] != "_" and name not in DOCUMENTED
 
 
-def own_names(trees: list[ast.Module]) -> set[str]:
+def own_names(code: list[ast.AST]) -> set[str]:
     names = set()
-    for node in (node for tree in trees for node in ast.walk(tree)):
+    for node in code:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -41,13 +42,13 @@ def own_names(trees: list[ast.Module]) -> set[str]:
     return names
 
 
-TREES = [ast.parse(file.read_text("utf-8")) for file in FILES]
-OWN = own_names(TREES)
+NODES = [node for file in FILES for node in nodes(file)]
+OWN = own_names(NODES)
 
 
 def named_parts() -> Iterator[str]:
     """Yield private modules, names and attributes that the code imports, reads or writes."""
-    for node in (node for tree in TREES for node in ast.walk(tree)):
+    for node in NODES:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] not in APPS:
             for name in (alias.name for alias in node.names):
                 if any(part == "internal" or is_private(part) for part in (*node.module.split("."), name)):

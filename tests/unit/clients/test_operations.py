@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
-import yaml
 from django.conf import settings
 
 from memoryhub_client import AsyncMemoryhub, Memoryhub
 from memoryhub_client.methods import listing, operation
 from memoryhub_client.types import ChatIn
+from tests.sources import openapi
 
 PACKAGE = Path(settings.BASE_DIR) / "clients" / "python"
-API: dict[str, Any] = yaml.safe_load((Path(settings.BASE_DIR) / "docs/reference/openapi.yaml").read_text("utf-8"))
+API = openapi()
 BY_HAND = {"chat", "actor_export"}
 """What streams is written for each client by itself."""
 

@@ -7,11 +7,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import yaml
 from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
+
+from tests.sources import from_yaml, openapi
 
 COMMITTED = Path(settings.BASE_DIR) / "docs" / "reference" / "openapi.yaml"
 
@@ -35,13 +36,13 @@ def test_every_operation_has_a_chosen_id(schema: str) -> None:
 
 
 def test_no_enum_is_named_by_its_hash(schema: str) -> None:
-    named = [name for name in yaml.safe_load(schema)["components"]["schemas"] if name.endswith("Enum")]
+    named = [name for name in from_yaml(schema)["components"]["schemas"] if name.endswith("Enum")]
     assert len(named) > 20
     assert not [name for name in named if any(sign.isdigit() for sign in name)]
 
 
 def _paths(schema: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load(schema)["paths"].values())
+    return list(from_yaml(schema)["paths"].values())
 
 
 @pytest.mark.parametrize(("address", "is_json"), [("", False), ("?format=json", True)])
@@ -49,5 +50,5 @@ def test_schema_is_served_from_its_file(address: str, is_json: bool, db: None, m
     monkeypatch.setattr(SchemaGenerator, "get_schema", Mock(side_effect=AssertionError("generated")))
     answer = Client().get(f"/api/v1/schema{address}")
     assert answer.status_code == 200 and ("json" in answer["Content-Type"]) is is_json
-    read = json.loads if is_json else yaml.safe_load
-    assert read(answer.content)["paths"].keys() == yaml.safe_load(COMMITTED.read_text("utf-8"))["paths"].keys()
+    read = json.loads if is_json else from_yaml
+    assert read(answer.content)["paths"].keys() == openapi()["paths"].keys()
