@@ -21,7 +21,7 @@ from memoryhub.jobs.queue import SCHEDULED
 from memoryhub.jobs.registry import job
 from memoryhub.jobs.retries import ENDED_BADLY, State
 from memoryhub.llm.usage.calibration import calibrate, calibrate_all
-from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.models import CapReached, LedgerEntry
 from memoryhub.search.clustering import Clustering, TableBusy
 from memoryhub.search.maintenance import COUNT_KIND, actors_to_count, count_terms
 from memoryhub.search.models import index_models
@@ -71,9 +71,10 @@ def forget_old_sessions(job: JobContext) -> None:
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
-    """Delete calls of more than 400 days ago."""
-    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - CALL_RETENTION)
-    delete_in_steps(job, old.order_by("created_at"))
+    """Delete calls and reached caps of more than 400 days ago."""
+    before = timezone.now() - CALL_RETENTION
+    delete_in_steps(job, LedgerEntry.objects.filter(created_at__lt=before).order_by("created_at"))
+    delete_in_steps(job, CapReached.objects.filter(at__lt=before))
 
 
 def delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:

@@ -4,6 +4,6 @@ from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry, Invitation
 from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.jobs.models import Job, ScheduleState, Worker
-from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.models import CapReached, LedgerEntry, TokenFactors
 from memoryhub.search.models import ClusteringState, EmbeddingSpace, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent

@@ -185,7 +185,8 @@ class ChatView(ApiView):
 
     def check_cap(self) -> None:
         """Raise KeyCapReached where the key's chat has used up its day."""
-        check_key_cap(self.principal.key_id, self.principal.daily_token_cap, now=self.now)
+        by = self.principal
+        check_key_cap(by.key_id, by.daily_token_cap, agent_id=by.only_agent_id, now=self.now)
 
     def answer(self, question: Question, actor: Actor, *, stream: bool) -> HttpResponseBase:
         context: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}

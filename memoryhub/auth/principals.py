@@ -84,6 +84,11 @@ class Principal:
     def may_touch_all_agents(self) -> bool:
         return self.agent_ids is None
 
+    @property
+    def only_agent_id(self) -> str:
+        """Return the agent of a key for one agent; empty for several or all."""
+        return next(iter(self.agent_ids)) if self.agent_ids is not None and len(self.agent_ids) == 1 else ""
+
     def check_agent(self, agent_id: str) -> None:
         if self.agent_ids is not None and agent_id not in self.agent_ids:
             raise Forbidden(format_lazy(_("This key may not touch the agent {agent}."), agent=repr(agent_id)))

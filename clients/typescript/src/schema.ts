@@ -2825,9 +2825,11 @@ export interface components {
          *     * `document.compacted` - document.compacted
          *     * `sleep.finished` - sleep.finished
          *     * `import.finished` - import.finished
+         *     * `expectation.broken` - expectation.broken
+         *     * `cap.reached` - cap.reached
          * @enum {string}
          */
-        KindsEnum: "memory.created" | "memory.changed" | "memory.ended" | "memory.waiting" | "memory.decided" | "memory.forgotten" | "session.ended" | "session.summarised" | "project.routed_low" | "document.compacted" | "sleep.finished" | "import.finished";
+        KindsEnum: "memory.created" | "memory.changed" | "memory.ended" | "memory.waiting" | "memory.decided" | "memory.forgotten" | "session.ended" | "session.summarised" | "project.routed_low" | "document.compacted" | "sleep.finished" | "import.finished" | "expectation.broken" | "cap.reached";
         /**
          * @description * `en` - English
          *     * `ja` - Japanese

@@ -74,6 +74,29 @@ class LedgerEntry(models.Model):
         return f"{self.operation} {str(self.id)[:8]}"
 
 
+class CapReached(models.Model):
+    """The first refusal by a daily cap on a day: of an agent's background work, or of a key's chat (SPEC A9).
+
+    `owner_id` is the key, or the agent's own actor. `agent_id` is empty for a key of several agents.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner_id = models.UUIDField()
+    agent_id = models.CharField(max_length=255, blank=True)
+    cap = models.CharField(max_length=30)
+    day = models.DateField()
+    at = models.DateTimeField()
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-at", "-id"]
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(name="cap_reached_once_a_day", fields=["owner_id", "cap", "day"])]
+
+    def __str__(self) -> str:
+        return f"{self.cap} {self.day}"
+
+
 class TokenFactors(models.Model):
     """Calibration of token counts of a model, fitted to its answers (SPEC A7); overrides the table in the code."""
 

@@ -1,5 +1,6 @@
 """Sums over the ledger: daily spend caps, usage reports, errors of token estimates, and metrics."""
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from operator import or_
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
+from django.db import Error, connection, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
 from prometheus_client.core import GaugeMetricFamily
@@ -19,10 +20,13 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, reached_cap
-from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.models import CapReached, LedgerEntry
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import actor_id
 from memoryhub.zones import day_end, day_start, local_day, local_time
+
+log = logging.getLogger(__name__)
 
 SUMS: Final = {"paid": Sum("cost"), "read": Sum("input_tokens"), "written": Sum("output_tokens")}
 
@@ -122,6 +126,9 @@ def check_cap(actor: Actor, *, now: datetime) -> None:
         return
     budget = daily_budget(actor.agent_id, actor.agent, now=now)
     if budget.reached:
+        _note_reached(
+            actor_id(actor.agent_id), budget.reached, agent_id=actor.agent_id, zone=zone_of(actor.agent), now=now
+        )
         raise SpendCapReached(budget, now=now)
 
 
@@ -137,18 +144,29 @@ class KeyCapReached(DomainError):
         )
 
 
-def check_key_cap(key_id: UUID | None, daily_tokens: int | None, *, now: datetime) -> None:
+def check_key_cap(key_id: UUID | None, daily_tokens: int | None, *, agent_id: str = "", now: datetime) -> None:
     """Raise KeyCapReached where a key's chat has used up its day; without a cap nothing is summed.
 
-    As with `check_cap`, answers under way at the same moment are not counted yet.
+    As with `check_cap`, answers under way at the same moment are not counted yet. `agent_id` is the key's only agent.
     """
-    if daily_tokens is None:
+    if key_id is None or daily_tokens is None:
         return
     zone = zone_of(None)
     today = LedgerEntry.objects.filter(key_id=key_id, created_at__gte=today_start(now, zone))
     if spent_in(today).tokens >= daily_tokens:
         ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+        _note_reached(key_id, "key_token_cap", agent_id=agent_id, zone=zone, now=now)
         raise KeyCapReached(daily_tokens, ends_at=ends_at, now=now)
+
+
+def _note_reached(owner_id: UUID, cap: str, *, agent_id: str, zone: tzinfo, now: datetime) -> None:
+    """Store the first refusal of the day; where that fails, the cap holds all the same."""
+    row = CapReached(owner_id=owner_id, agent_id=agent_id, cap=cap, day=local_day(now, zone), at=now)
+    try:
+        with transaction.atomic():
+            CapReached.objects.bulk_create([row], ignore_conflicts=True)
+    except Error as error:
+        log.error("a reached cap is not recorded", extra={"cap": cap, "error": type(error).__name__})
 
 
 TOTALS: Final = {

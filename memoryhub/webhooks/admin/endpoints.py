@@ -55,6 +55,8 @@ KIND_LABELS: Final[dict[str, Any]] = {
     EventKind.DOCUMENT_COMPACTED: _("A document was shortened"),
     EventKind.SLEEP_FINISHED: _("A sleep was finished"),
     EventKind.IMPORT_FINISHED: _("An import was finished"),
+    EventKind.EXPECTATION_BROKEN: _("A check found an expectation broken"),
+    EventKind.CAP_REACHED: _("A daily cap was reached"),
     TEST: _("Test"),
 }
 ERROR_LABELS: Final[dict[str, Any]] = {

@@ -23,6 +23,8 @@ class EventKind(StrEnum):
     DOCUMENT_COMPACTED = "document.compacted"
     SLEEP_FINISHED = "sleep.finished"
     IMPORT_FINISHED = "import.finished"
+    EXPECTATION_BROKEN = "expectation.broken"
+    CAP_REACHED = "cap.reached"
 
 
 TEST: Final = "webhook.test"
