@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils.translation import gettext_lazy as _
+from prometheus_client.core import GaugeMetricFamily
 
 from conversations.actions.context import ContextRequest, assemble_context, receipt_metadata
 from conversations.actions.receipts import store_preview_receipt
@@ -26,6 +27,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import active_space, query_vectors_kept
 from memoryhub.errors import DomainError
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import actor_id
 from strength.models import Expectation, ExpectationState, Memory, MemoryChange
@@ -106,6 +108,16 @@ def with_calls(rows: QuerySet[Expectation]) -> QuerySet[Expectation]:
 
 def broken() -> QuerySet[Expectation]:
     return Expectation.objects.filter(state=ExpectationState.BROKEN)
+
+
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    family = GaugeMetricFamily("memoryhub_expectations_broken", "Expectations that are broken.")
+    if now is not None:
+        family.add_metric([], broken().count())
+    yield family
+
+
+BROKEN = DatabaseCollector(_families)
 
 
 def check(

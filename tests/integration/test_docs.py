@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from django.urls import URLPattern, URLResolver, get_resolver
-from prometheus_client import REGISTRY, Counter, Histogram
 from pytest_django.live_server_helper import LiveServer
 
-import conversations.actions.context
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.principals import Scope, command
@@ -25,7 +22,6 @@ from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, KNOWN_SETTINGS, EnvironmentProblem, read_environment, secret_key, unknown_settings
 from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.tenancy.policies import policy_classes
 from memoryhub.unfold import SCREENS
@@ -303,37 +299,11 @@ def test_every_route_is_documented_with_its_scope_and_no_other() -> None:
     assert set(documented) == _calls()
 
 
-# Metrics
-
-
-def _own_metrics() -> set[str]:
-    own = {id(value) for value in (*vars(conversations.actions.context).values(), *DatabaseCollector.instances)}
-    return {name for collector, names in REGISTRY._collector_to_names.items() if id(collector) in own for name in names}
-
-
 def test_every_kind_of_job_is_documented_and_only_those() -> None:
     page = (DOCS / "howto" / "background-work.md").read_text(encoding="utf-8")
     section = page.partition("\n## What there is\n")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert sorted(told) == sorted(KINDS)
-
-
-def test_every_alert_rule_reads_metrics_that_exist() -> None:
-    page = (REFERENCE / "metrics.md").read_text()
-    rules = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
-    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    named = {name for expr in expressions for name in re.findall(r"\b(?:context|memory|memoryhub|session)_\w+", expr)}
-    recorded = {rule["record"] for group in rules["groups"] for rule in group["rules"] if "record" in rule}
-    assert named - recorded <= _own_metrics()
-    assert any("context_assembly_latency_ms_bucket" in expr and "> 100" in expr for expr in expressions)
-
-
-def test_every_metric_is_documented() -> None:
-    page = (REFERENCE / "metrics.md").read_text()
-    own = [each for each in vars(conversations.actions.context).values() if isinstance(each, Counter | Histogram)]
-    own += DatabaseCollector.instances
-    names = [metric.name for collector in own for metric in collector.describe()]
-    assert [name for name in names if f"\n| `{name}` | " not in page] == []
 
 
 def test_help_of_make_starts_nothing(tmp_path: Path) -> None:

@@ -4,13 +4,15 @@ All of it is for trusted keys with the scope `admin` that are bound to no user; 
 all agents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Count, Q
+from prometheus_client.core import GaugeMetricFamily
 
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
@@ -18,12 +20,13 @@ from memoryhub.auth.orders import order_of
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError, _, format_lazy
 from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.tenancy.models import Agent
 from memoryhub.webhooks.actions.delivery import SEND_KIND, TEST_PLACE
 from memoryhub.webhooks.actions.feed import event_at, last_place
 from memoryhub.webhooks.actions.secrets import new_secret, sealed
 from memoryhub.webhooks.domain.addresses import check_url
-from memoryhub.webhooks.models import ACTIVE, Delivery, Endpoint
+from memoryhub.webhooks.models import ACTIVE, DISABLED, Delivery, Endpoint
 
 OLD_SECRET_FOR: Final = timedelta(days=1)
 MAX_ENDPOINTS: Final = 100
@@ -38,6 +41,22 @@ class EventGone(DomainError):
     """The event of a delivery is not kept any more."""
 
     code = "event_gone"
+
+
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    states = GaugeMetricFamily("memoryhub_webhooks", "Webhooks by state.", labels=["state"])
+    if now is not None:
+        counts = Endpoint.objects.aggregate(
+            active=Count("pk", filter=Q(state=ACTIVE, failures=0)),
+            failing=Count("pk", filter=Q(state=ACTIVE, failures__gt=0)),
+            disabled=Count("pk", filter=Q(state=DISABLED)),
+        )
+        for state, count in counts.items():
+            states.add_metric([state], count)
+    yield states
+
+
+STATES = DatabaseCollector(_families)
 
 
 def check_may_manage(by: Principal) -> None:
