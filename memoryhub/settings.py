@@ -197,7 +197,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.authentication.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["memoryhub.api.fields.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.KeyRateThrottle"],
+    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.throttling.KeyRateThrottle"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
     "DEFAULT_SCHEMA_CLASS": "memoryhub.api.views.OperationSchema",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",

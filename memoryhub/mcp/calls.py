@@ -27,9 +27,9 @@ from memoryhub.api.idempotency import answer_call, keyed_call
 from memoryhub.api.problems import too_many_requests
 from memoryhub.api.views import check_disk
 from memoryhub.auth.access import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
-from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Principal, Scope
+from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.db.pool import return_connection, turn
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.tenancy.models import Actor

@@ -17,8 +17,8 @@ from django.utils.module_loading import autodiscover_modules
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
-from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.mcp.calls import TOOLS, Address, CallFailed, call_tool
 from tests.conftest import client_with_key
 from tests.factories.planting import API, Planted, body_of, made, plant, plant_first

@@ -23,8 +23,8 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.principals import Scope, command
+from memoryhub.auth.throttling import KeyRateThrottle
 from tests.conftest import NOW, client_with_key
 from tests.examples import examples
 from tests.factories.planting import API, Planted, body_of, plant_first

@@ -13,7 +13,7 @@ import pytest
 from django.db import transaction
 from rest_framework.test import APIClient
 
-from memoryhub.auth.authentication import KeyRateThrottle
+from memoryhub.auth.throttling import KeyRateThrottle
 from tests.conftest import client_with_key
 from tests.factories.planting import Planted, plant
 from tests.integration.test_foreign_ids import TIMES, UNCOMPARED_HEADERS, UUIDS, differing, in_order

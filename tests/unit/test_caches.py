@@ -30,7 +30,7 @@ CACHES = {
     "memoryhub.api.views._writer_of": BUILT,
     "memoryhub.auth.access._prepared_rows": BUILT,
     "memoryhub.auth.authentication.RECENT_KEYS": OWN,
-    "memoryhub.auth.authentication.call_counter": OWN,
+    "memoryhub.auth.throttling.call_counter": OWN,
     "memoryhub.auth.oidc.cache": BUILT,
     "memoryhub.auth.second_factor.cache": OWN,
     "memoryhub.db.copy._copying": BUILT,

@@ -10,9 +10,9 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.api.idempotency import IdempotencyRecord
-from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import Scope
+from memoryhub.auth.throttling import KeyRateThrottle
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.auth.authentication import WINDOW_SECONDS, CallCounter, Window
+from memoryhub.auth.throttling import WINDOW_SECONDS, CallCounter, Window
 
 GAPS = st.lists(st.one_of(st.just(0.0), st.floats(0, 2), st.floats(0, 90)), max_size=80)
 
@@ -67,7 +67,7 @@ def test_callers_are_counted_apart(tmp_path: Path, is_shared: bool) -> None:
 def test_processes_lose_no_call(tmp_path: Path) -> None:
     calls = (
         "import sys; from pathlib import Path; import django; django.setup();"
-        "from memoryhub.auth.authentication import CallCounter;"
+        "from memoryhub.auth.throttling import CallCounter;"
         "counter = CallCounter(Path(sys.argv[1]));"
         "print(sum(counter.count('one', now=5.0, limit=700) == 0 for _ in range(300)))"
     )
