@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from memoryhub.auth.erasure import VACUUM_KIND, vacuum_tables
+from memoryhub.auth.models import CallSum
 from memoryhub.embeddings import jobs as _embedding  # noqa: F401
 from memoryhub.importexport.foreign import uploads
 from memoryhub.jobs.context import JobContext, Writes
@@ -71,10 +72,11 @@ def forget_old_sessions(job: JobContext) -> None:
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
-    """Delete calls and reached caps of more than 400 days ago."""
+    """Delete calls and reached caps of more than 400 days ago, and the sums of hosts that are gone."""
     before = timezone.now() - CALL_RETENTION
     delete_in_steps(job, LedgerEntry.objects.filter(created_at__lt=before).order_by("created_at"))
     delete_in_steps(job, CapReached.objects.filter(at__lt=before))
+    CallSum.objects.filter(at__lt=timezone.now() - timedelta(hours=1)).delete()
 
 
 def delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:

@@ -35,6 +35,7 @@ from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
 from memoryhub.auth.access import Tenant, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.auth.principals import Principal, Scope
+from memoryhub.auth.throttling import Quota
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.tenancy.models import Actor
 
@@ -269,13 +270,16 @@ class ApiView(APIView):
             check_disk()
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answer 304 without a body for a read with `If-None-Match: *` of an existing row, and note replaced texts."""
+        """Answer 304 without a body for a read with `If-None-Match: *` of an existing row; count replaced texts."""
         tag = response.headers.get("ETag")  # 0: the row does not exist, and this would be its first version
         is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
             response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
         if replaced := getattr(request._request, REPLACED, 0):
             response["Replaced-Texts"] = str(replaced)
+        quota: Quota | None = getattr(request, "quota", None)
+        for name, value in quota.headers.items() if quota else ():
+            response[name] = value
         return super().finalize_response(request, response, *args, **kwargs)
 
     @property

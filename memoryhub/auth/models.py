@@ -163,6 +163,26 @@ class AuditEntry(models.Model):
         raise TypeError("The audit trail is append-only.")
 
 
+MAX_HOST_LENGTH = 255
+
+
+class CallSum(models.Model):
+    """A host's calls of one key in the minute before `at`, for the other hosts. The table is not logged."""
+
+    pk = models.CompositePrimaryKey("caller", "host")
+    caller = models.CharField(max_length=80)
+    host = models.CharField(max_length=MAX_HOST_LENGTH)
+    calls = models.PositiveIntegerField()
+    at = models.DateTimeField()
+
+    class Meta:
+        app_label = "memoryhub"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.calls} calls"
+
+
 class NumberedVersion(ActorRow):
     """Base of the versions of an actor's rows, with principal, time and reason."""
 

@@ -1,31 +1,70 @@
-"""Throttling by key: calls of the last minute, counted together by all web processes of a host."""
+"""Throttling by key: calls of the last minute, counted together by all web processes of all hosts (ADR 61).
+
+The processes of a host share files. Hosts exchange their sums by the database, once a second for each active key, after
+the answer: no request waits for it.
+"""
 
 import fcntl
+import logging
+import math
 import os
+import socket
 import time
 from array import array
 from collections import defaultdict
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
+from django.db import Error, connection
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
+from memoryhub.auth.models import MAX_HOST_LENGTH
 from memoryhub.auth.principals import Principal
+from memoryhub.db.pool import after_answer
 from memoryhub.env import private_folder
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
+log = logging.getLogger(__name__)
+
 WINDOW_SECONDS: Final = 60
-WINDOW_BYTES: Final = 8 * (WINDOW_SECONDS + 1)
-"""Size of a window: a count for each second, and the number of the latest second."""
+WINDOW_BYTES: Final = 8 * (WINDOW_SECONDS + 3)
+"""Size of a window: a count for each second, the latest second, the sum of other hosts, the second of its exchange."""
 
 MAX_CLOCK_SKEW_SECONDS: Final = 3_600
 """A window further in the future is reset; it would lock a key out until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What is left to a caller after a call. `seconds` pass until the oldest counted call leaves the window."""
+
+    limit: int
+    remaining: int
+    seconds: float
+    is_exceeded: bool = False
+    is_exchange_due: bool = False
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds that a refused call has to wait; 0 for one that was let in."""
+        return self.seconds if self.is_exceeded else 0.0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields (RFC 9651)."""
+        return {
+            "RateLimit-Policy": f'"key";q={self.limit};w={WINDOW_SECONDS}',
+            "RateLimit": f'"key";r={self.remaining};t={math.ceil(self.seconds)}',
+        }
 
 
 class Window:
@@ -38,23 +77,32 @@ class Window:
     def __bytes__(self) -> bytes:
         return self._numbers.tobytes()
 
-    def count(self, now: float, limit: int) -> float:
-        """Count a call and return 0; after `limit` calls in the last minute, return the seconds to wait instead."""
-        *calls, latest = self._numbers
+    def count(self, now: float, limit: int) -> Quota:
+        """Count a call, unless there were `limit` calls in the last minute."""
+        *calls, latest, others, exchanged = self._numbers
         if latest > now + MAX_CLOCK_SKEW_SECONDS:
-            calls, latest = [0] * WINDOW_SECONDS, 0
+            calls, latest, others, exchanged = [0] * WINDOW_SECONDS, 0, 0, 0
         second = max(int(now), latest)  # a clock that was set back must not reset counts
         for stale_second in range(max(latest + 1, second - WINDOW_SECONDS + 1), second + 1):
             calls[stale_second % WINDOW_SECONDS] = 0
-        wait = 0.0
-        if sum(calls) < limit:
+        counted = sum(calls) + others
+        is_exceeded = counted >= limit
+        if not is_exceeded:
             calls[second % WINDOW_SECONDS] += 1
-        else:
-            window = range(second - WINDOW_SECONDS + 1, second + 1)
-            oldest = next(counted for counted in window if calls[counted % WINDOW_SECONDS])
-            wait = max(oldest + WINDOW_SECONDS - now, 0.001)
-        self._numbers = array("q", [*calls, second])
-        return wait
+            counted += 1
+        self._numbers = array("q", [*calls, second, others, second])
+        window = range(second - WINDOW_SECONDS + 1, second + 1)
+        oldest = next((each for each in window if calls[each % WINDOW_SECONDS]), second)
+        seconds = max(oldest + WINDOW_SECONDS - now, 0.001)
+        return Quota(limit, max(0, limit - counted), seconds, is_exceeded, is_exchange_due=exchanged != second)
+
+    def exchange(self, others: int) -> None:
+        """Take the sum of other hosts."""
+        self._numbers[-2] = others
+
+    @property
+    def total(self) -> int:
+        return sum(self._numbers[:WINDOW_SECONDS])
 
 
 class CallCounter:
@@ -66,20 +114,62 @@ class CallCounter:
         if folder is not None:
             private_folder(private_folder(folder.parent) / folder.name)
 
-    def count(self, caller: str, *, now: float, limit: int) -> float:
+    def count(self, caller: str, *, now: float, limit: int) -> Quota:
         """As `Window.count`. `caller` is the name of a file where there is a folder."""
+        with self._window(caller) as window:
+            return window.count(now, limit)
+
+    def exchange(self, caller: str, *, host: str) -> None:
+        """Store this host's sum for the others, and take theirs; without the database this host's calls count alone."""
+        with self._window(caller) as window:
+            total = window.total
+        try:
+            others = calls_of_other_hosts(caller, total, host=host)
+        except Error as error:
+            log.warning("calls at other hosts are not counted", extra={"error": type(error).__name__})
+            others = 0
+        with self._window(caller) as window:
+            window.exchange(others)
+
+    @contextmanager
+    def _window(self, caller: str) -> Iterator[Window]:
+        """Give a caller's window to change, alone."""
         if self._folder is None:
             with self._lock:
-                return self._windows[caller].count(now, limit)
+                yield self._windows[caller]
+            return
         descriptor = os.open(self._folder / caller, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             window = Window(os.read(descriptor, WINDOW_BYTES))
-            wait = window.count(now, limit)
+            yield window
             os.pwrite(descriptor, bytes(window), 0)
         finally:
             os.close(descriptor)
-        return wait
+
+
+EXCHANGE: Final = """
+WITH own AS (
+    INSERT INTO memoryhub_callsum (caller, host, calls, at) VALUES (%(caller)s, %(host)s, %(calls)s, now())
+    ON CONFLICT (caller, host) DO UPDATE SET calls = excluded.calls, at = excluded.at
+)
+SELECT coalesce(sum(calls), 0) FROM memoryhub_callsum
+WHERE caller = %(caller)s AND host <> %(host)s AND at > now() - make_interval(secs => %(seconds)s)
+"""
+
+
+def calls_of_other_hosts(caller: str, calls: int, *, host: str) -> int:
+    """Store a host's calls of the last minute, and return the sum of those of others."""
+    values = {"caller": caller, "host": host, "calls": calls, "seconds": WINDOW_SECONDS}
+    with connection.cursor() as cursor:
+        cursor.execute(EXCHANGE, values)
+        return int(cursor.fetchone()[0])
+
+
+def this_host() -> str:
+    """Return a name that all web processes of this installation on this host have, and no other host."""
+    environment = settings.ENVIRONMENT
+    return f"{socket.gethostname()}:{environment.port}:{environment.data_dir}"[-MAX_HOST_LENGTH:]
 
 
 @cache
@@ -96,13 +186,17 @@ class KeyRateThrottle(SimpleRateThrottle):
     scope = "key"
 
     def allow_request(self, request: Request, view: "APIView | None") -> bool:
-        """Count the call. Calls without a key have no limit here, for they are refused anyway."""
+        """Count the call and note `quota` on the request. Calls without a key are refused anyway and have no limit."""
         principal: object = request.user
         if not isinstance(principal, Principal):
             return True
         limit, _duration = self.parse_rate(self.rate)
-        self._seconds = call_counter().count(str(principal.pk), now=time.monotonic(), limit=limit or 0)
-        return not self._seconds
+        caller = str(principal.pk)
+        self._quota = call_counter().count(caller, now=time.monotonic(), limit=limit or 0)
+        if self._quota.is_exchange_due and settings.ENVIRONMENT.is_web:
+            after_answer(partial(call_counter().exchange, caller, host=this_host()))
+        request.quota = self._quota  # type: ignore[attr-defined]
+        return not self._quota.is_exceeded
 
     def wait(self) -> float:
-        return self._seconds
+        return self._quota.wait

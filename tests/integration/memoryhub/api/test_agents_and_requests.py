@@ -231,13 +231,37 @@ def test_unusable_idempotency_keys_are_refused(client: APIClient, key: str) -> N
 def test_throttled_calls_are_429_with_a_wait(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyRateThrottle, "rate", "3/minute", raising=False)
     hasty, other = client_with_key(), client_with_key()
-    statuses = [hasty.get(f"{API}/agents").status_code for _ in range(5)]
-    assert statuses == [200, 200, 200, 429, 429]
+    answers = [hasty.get(f"{API}/agents") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    remaining = [re.fullmatch(r'"key";r=(\d+);t=(\d+)', answer["RateLimit"]) for answer in answers]
+    assert [match and match[1] for match in remaining] == ["2", "1", "0", "0", "0"]
+    assert all(match and 0 < int(match[2]) <= 60 for match in remaining)
+    assert {answer["RateLimit-Policy"] for answer in answers} == {'"key";q=3;w=60'}
     refused = hasty.get(f"{API}/agents")
     assert 0 < int(refused["Retry-After"]) <= 60
+    assert refused["RateLimit"].endswith(f";t={refused['Retry-After']}")
     assert refused.json()["code"] == "throttled"
     assert refused["Content-Type"] == "application/problem+json"
     assert other.get(f"{API}/agents").status_code == 200, "a rate per key"
+
+
+def test_quota_is_in_answers_of_errors_and_streams_but_not_in_those_without_a_key(client: APIClient) -> None:
+    assert client.get(f"{API}/agents/nobody")["RateLimit"].startswith('"key";r=')
+    assert client.post(f"{API}/agents", {"agent_id": "a b"})["RateLimit"].startswith('"key";r=')
+    client.post(f"{API}/memories", {"agent_id": "kana", "content": "Tea is green."})
+    exported = client.get(f"{API}/actors/export", {"agent_id": "kana", "user_id": ""})
+    assert exported.streaming and exported["RateLimit"].startswith('"key";r=')
+    for answer in (APIClient().get(f"{API}/agents"), APIClient().get("/healthz")):
+        assert "RateLimit" not in answer
+
+
+def test_a_repeated_answer_has_the_quota_of_now(client: APIClient) -> None:
+    key = {"Idempotency-Key": "once"}
+    body = {"agent_id": "kana", "content": "Tea is green."}
+    first, second = (client.post(f"{API}/memories", body, headers=key) for _ in range(2))
+    assert second["Idempotent-Replay"] == "true"
+    left = [int(answer["RateLimit"].split("r=")[1].split(";")[0]) for answer in (first, second)]
+    assert left[1] == left[0] - 1
 
 
 def test_problems_have_all_members(client: APIClient) -> None:
