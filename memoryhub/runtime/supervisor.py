@@ -22,7 +22,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, data_folder, private_folder, read_environment
+from memoryhub.env import (
+    CHECKOUT,
+    Environment,
+    EnvironmentProblem,
+    data_folder,
+    private_folder,
+    read_environment,
+    unknown_settings,
+)
 from memoryhub.runtime.database import database_settings
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, listen, wait_until
@@ -242,6 +250,8 @@ class Supervisor:
             place = f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
         self.say(f"The data lies in {place}.")
         if not self.serves_web:
+            for sentence in unknown_settings(os.environ):  # as `first_run` does
+                self.say(sentence)
             return  # only the web server's supervisor migrates; two at once would conflict
         # Delete files of former web processes, so that metrics start at zero.
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)

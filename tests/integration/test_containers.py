@@ -118,6 +118,14 @@ def test_workers_by_themselves_need_a_database_elsewhere(tmp_path: Path) -> None
         Supervisor(environment, say=print, programs=programs_named(["worker"]))
 
 
+def test_workers_by_themselves_name_misspelt_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORYHUB_WORKER", "4")
+    values = {"MEMORYHUB_DATA_DIR": str(tmp_path), "DATABASE_URL": "postgresql://memoryhub@database/memoryhub"}
+    said: list[str] = []
+    Supervisor(read_environment(values), say=said.append, programs=programs_named(["worker"]))._prepare()
+    assert "MEMORYHUB_WORKER is no setting and has no effect. Is MEMORYHUB_WORKERS meant?" in said
+
+
 def test_only_the_web_server_keeps_metrics_in_a_folder(tmp_path: Path) -> None:
     """Workers by themselves have no such folder, and do not start where they are to have one."""
     environment = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})

@@ -61,17 +61,18 @@ class Command(BaseCommand):
         check_reason(options["reason"])
         chosen = jobs.filter(pk__in=ids) if ids else jobs
         found = list(chosen.order_by("finished_at", "pk").values_list("pk", "kind"))
-        if len(found) < len(set(ids)):
-            self.stderr.write(f"{len(set(ids)) - len(found)} of the jobs did not fail, or are none of those chosen.")
         if options["dry_run"]:
             kinds = Counter(kind for _, kind in found)
             named = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
             self.stdout.write(f"Would be retried: {len(found)} jobs{f' ({named})' if named else ''}.")
-            return
-        keys, count, reason = [key for key, _ in found], 0, options["reason"]
-        for start in range(0, len(keys), SLICE):
-            count += retry_jobs(job_ids=keys[start : start + SLICE], by=BY, reason=reason, now=timezone.now())
-        self.stdout.write(f"{count} jobs are queued again.")
+        else:
+            keys, count, reason = [key for key, _ in found], 0, options["reason"]
+            for start in range(0, len(keys), SLICE):
+                count += retry_jobs(job_ids=keys[start : start + SLICE], by=BY, reason=reason, now=timezone.now())
+            self.stdout.write(f"{count} jobs are queued again.")
+        if missing := set(ids) - {key for key, _ in found}:
+            named = ", ".join(sorted(map(str, missing)))
+            raise CommandError(f"These are no failed or dead jobs of those chosen: {named}.")
 
 
 def _chosen(options: dict[str, Any]) -> QuerySet[Job]:

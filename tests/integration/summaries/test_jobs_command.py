@@ -58,11 +58,21 @@ def test_list_shows_what_failed_and_why(refused: Job) -> None:
 
 
 def test_single_jobs_are_named_by_their_ids(refused: Job) -> None:
-    said = jobs("retry", str(refused.pk), str(uuid4()))
-    assert said == "1 of the jobs did not fail, or are none of those chosen.\n1 jobs are queued again.\n"
+    assert jobs("retry", str(refused.pk)) == "1 jobs are queued again.\n"
     assert Job.objects.get(pk=refused.pk).state == "queued"
     for arguments in ([], [str(refused.pk), "--all"]):
         with pytest.raises(CommandError, match="or say --all"):
             jobs("retry", *arguments)
     with pytest.raises(CommandError, match="invalid UUID"):
         jobs("retry", "x")
+
+
+def test_unknown_ids_are_an_error_and_the_others_are_retried(refused: Job) -> None:
+    unknown = str(uuid4())
+    for options in (["--dry-run"], []):
+        assert Job.objects.get(pk=refused.pk).state == "failed"
+        with pytest.raises(CommandError, match=f"no failed or dead jobs of those chosen: {unknown}"):
+            jobs("retry", str(refused.pk), unknown, *options)
+    assert Job.objects.get(pk=refused.pk).state == "queued"
+    with pytest.raises(CommandError, match=unknown):
+        jobs("retry", unknown)
