@@ -240,7 +240,7 @@ SPECTACULAR_SETTINGS = {
         "RoutingConfidenceEnum": ["high", "medium", "low"],
         "DocumentVersionKindEnum": "summaries.models.DOCUMENT_KINDS",
         "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
-        "ContextFormatEnum": ["anthropic", "openai"],
+        "ContextFormatEnum": ["anthropic", "openai", "text"],
         "ImportFormatEnum": "memoryhub.importexport.foreign.formats.FORMATS",
         "WebhookStateEnum": ["active", "disabled"],
         "ImportStateEnum": "memoryhub.importexport.foreign.uploads.STATES",

@@ -65,7 +65,7 @@ class PlaygroundForm(forms.Form):
         suggestions="projects",
     )
     message = ProseField(rows=3, max_length=MAX_MESSAGE_LENGTH, label=_("The user’s message"))
-    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
+    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI"), ("text", _("Text"))])
     perspective = _text(_("Perspective"), longest=100)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -31,6 +31,7 @@ from memoryhub.api.fields import (
     PatternField,
     ReasonSerializer,
     StrictSerializer,
+    TenantQuery,
     TenantSerializer,
     TextField,
 )
@@ -381,6 +382,12 @@ class ContextOut(serializers.Serializer):
     metadata = ContextMetadataOut()
     routing = RoutingOut(allow_null=True, help_text="null if it was not requested.")
     receipt_id = serializers.UUIDField(allow_null=True)
+
+
+class LatestReceiptQuery(TenantQuery):
+    """Owner, and perhaps session, of the newest receipt that is asked for."""
+
+    session_id = IdField(required=False)
 
 
 class ReceiptItemOut(serializers.Serializer):

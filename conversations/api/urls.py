@@ -25,5 +25,6 @@ urlpatterns = [
     path("agents/<str:agent_id>/what-if", what_if.AgentWhatIf.as_view(), name="agent-what-if"),
     path("actors/what-if", what_if.ActorWhatIf.as_view(), name="actor-what-if"),
     path("context", views.Contexts.as_view(), name="context"),
+    path("receipts/latest", views.LatestReceipt.as_view(), name="receipt-latest"),
     path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
 ]

@@ -4,8 +4,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
-from drf_spectacular.utils import PolymorphicProxySerializer
+from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer
 from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,6 +23,7 @@ from conversations.api.serializers import (
     DeletionOut,
     DryRunQuery,
     ForgetIn,
+    LatestReceiptQuery,
     MessageIn,
     MessageOut,
     MessagesOut,
@@ -33,9 +35,11 @@ from conversations.api.serializers import (
     UserOut,
 )
 from conversations.domain.content import references_in
+from conversations.domain.formats import one_text
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.renderers import PLAIN, PlainRenderer
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Scope
@@ -181,8 +185,20 @@ class OneMessage(ApiView):
 class Contexts(ApiView):
     problems = {PolicyError: wrong_options}
     idempotent_in_transaction = False
+    renderer_classes = [JSONRenderer, PlainRenderer]
 
-    @operation("context_assemble", Scope.READ, request=ContextIn, responses=ContextOut)
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Write a text as it is, whatever the client accepts, also where a recorded answer is repeated."""
+        renderer = PlainRenderer if isinstance(getattr(response, "data", None), str) else JSONRenderer
+        request.accepted_renderer, request.accepted_media_type = renderer(), renderer.media_type
+        return super().finalize_response(request, response, *args, **kwargs)
+
+    @operation(
+        "context_assemble",
+        Scope.READ,
+        request=ContextIn,
+        responses={200: ContextOut, (200, PLAIN): OpenApiResponse(str, description="With `format` `text`.")},
+    )
     def post(self, request: Request) -> Response:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
         values = self.validated(ContextIn)
@@ -206,6 +222,9 @@ class Contexts(ApiView):
         )
         if context.receipt:  # a user's first context creates the actor
             self.actor_id = context.receipt.actor_id
+        if values["format"] == "text":
+            headers = {"Receipt-Id": str(context.receipt.pk)} if context.receipt else {}
+            return Response(one_text(context.assembly.messages), headers=headers)
         body: dict[str, Any] = {
             "system": context.assembly.system,
             "messages": context.assembly.messages,
@@ -222,6 +241,20 @@ class Contexts(ApiView):
         if session.actor_id != tenant.actor_id:
             raise UnknownRow(f"No session {session_id} of this agent and user.")
         return session
+
+
+class LatestReceipt(ApiView):
+    @operation("receipt_latest", Scope.READ, parameters=[LatestReceiptQuery], responses=ReceiptOut)
+    def get(self, request: Request) -> Response:
+        """Return the newest receipt of an actor, or of one of its sessions."""
+        values = self.query(LatestReceiptQuery)
+        rows = Receipt.objects.filter(actor_id=self.reading(values).actor_id).exclude(metadata__has_key="is_trial")
+        if "session_id" in values:
+            rows = rows.filter(session=self.owned(Session, values["session_id"]))
+        receipt = rows.order_by("-created_at", "-id").first()
+        if receipt is None:
+            raise UnknownRow("There is no receipt yet.")
+        return Response(ReceiptOut(receipt).data)
 
 
 class OneReceipt(ApiView):

@@ -1,7 +1,8 @@
 """Write a prompt in a provider's form and count its tokens. Pure dictionaries: no SDK is imported here.
 
 Anthropic: `system` is a separate field, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
-the first message; caching needs no marks. References that a form cannot show become words. Results of tools are blocks
+the first message; caching needs no marks. Text: the same with all turns as one message, for programs that paste one
+string. References that a form cannot show become words. Results of tools are blocks
 of the user's message for Anthropic, messages of the role `tool` for OpenAI.
 """
 
@@ -27,7 +28,7 @@ from conversations.domain.content import (
     reference_label,
     text_of,
 )
-from conversations.domain.layers import REMEMBERED, WORKING, Candidate, Contents
+from conversations.domain.layers import PHRASES, REMEMBERED, WORKING, Candidate, Contents
 from conversations.domain.prompt import (
     Frame,
     Prompt,
@@ -41,7 +42,7 @@ from conversations.domain.prompt import (
 from memoryhub.llm.types import IMAGE_TOKENS
 from memoryhub.look_alikes import tell_apart
 
-Format = Literal["anthropic", "openai"]
+Format = Literal["anthropic", "openai", "text"]
 Json = dict[str, Any]
 Written = tuple[str | list[Json] | None, list[Json]]
 """`system` (None where it is a message) and `messages`."""
@@ -71,9 +72,29 @@ def write_openai(prompt: Prompt, language: Language) -> Written:
     return None, [{"role": "system", "content": prompt.system}, *messages]
 
 
+def write_text(prompt: Prompt, language: Language) -> Written:
+    """Write all turns as one message in words; several turns each begin with who speaks."""
+    names = PHRASES[language].unnamed
+    texts = [(names[turn.role], text) for turn in prompt.turns if (text := _turn_text(turn, language))]
+    talk = "\n\n".join(f"{name}: {text}" if len(texts) > 1 else text for name, text in texts)
+    return None, [{"role": "system", "content": prompt.system}, {"role": "user", "content": talk}]
+
+
+def _turn_text(turn: Turn, language: Language) -> str:
+    results = [plain_text(tuple(_parts(block)), language) for block in turn.blocks if block.get("type") == TOOL_RESULT]
+    spoken = tuple(block for block in turn.blocks if block.get("type") not in (TOOL_RESULT, *THINKING))
+    return "\n".join(filter(None, [*results, plain_text(spoken, language)]))
+
+
+def one_text(messages: Sequence[Json]) -> str:
+    """Return what `write_text` wrote as one string; the separator takes fewer tokens than the messages counted."""
+    return "\n\n".join(filter(None, (message["content"] for message in messages)))
+
+
 FORMATS: Final[Mapping[Format, Callable[[Prompt, Language], Written]]] = {
     "anthropic": write_anthropic,
     "openai": write_openai,
+    "text": write_text,
 }
 
 _Image = Callable[[Block], Json | None]

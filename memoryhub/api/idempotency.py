@@ -69,7 +69,7 @@ MAX_WAITING = 8
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.02, 0.25
 MAX_ROUTE_LENGTH = 200
 PURGE_BATCH_SIZE = 100
-RECORDED_HEADERS = ("ETag", "Location")
+RECORDED_HEADERS = ("ETag", "Location", "Receipt-Id")
 IN_PROGRESS = "The first call with this key still runs."
 
 

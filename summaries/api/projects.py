@@ -17,6 +17,7 @@ from conversations.domain.routing import CHANNEL
 from conversations.models import Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.renderers import PLAIN, PlainRenderer
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation, wants_none
 from memoryhub.auth.access import Tenant
 from memoryhub.auth.principals import Scope
@@ -72,15 +73,6 @@ from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unavailable_problem
 from summaries.domain.documents import line_digest, lines_by_digest, without_lines
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent, RoutingDecision
-
-PLAIN = "text/plain"
-
-
-class PlainRenderer(JSONRenderer):
-    """Accepts clients that ask for text; errors are JSON."""
-
-    media_type = PLAIN
-    format = "txt"
 
 
 class ProjectView(ApiView):

@@ -38,7 +38,7 @@ VARYING = re.compile(
 )
 """Times and random codes; tokens, as ids of other digits have others; strengths, which decay between two calls."""
 
-UNCOMPARED_HEADERS = {"Server-Timing", "Content-Length"}
+UNCOMPARED_HEADERS = {"Server-Timing", "Content-Length", "RateLimit"}
 NAMES = ("agent_id", "user_id", "model", "user", "project", "project_name", "document_name", "into", "name")
 ID = re.compile(r"(^|_)ids?$")
 

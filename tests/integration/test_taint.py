@@ -343,6 +343,9 @@ def _attack_rules(send: Any, place: Place, text: str) -> None:
 WITHOUT_MARK = {
     ("receipt", "query"): "the request that the receipt is about",
     ("receipt", "asked"): "the request that the receipt is about",
+    ("receipt-latest", "query"): "the request that the receipt is about",
+    ("receipt-latest", "asked"): "the request that the receipt is about",
+    ("receipt-latest", "excerpt"): "a message of the session that was asked in; the context marked it",
     ("expectations", "query"): "the request that the receipt is about",
     ("task", "task_result"): "the result that the task's own client sent",
     ("sessions", "title"): "a label that no prompt holds",

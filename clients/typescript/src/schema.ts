@@ -1291,6 +1291,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/receipts/latest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the newest receipt of an actor, or of one of its sessions. */
+        get: operations["receipt_latest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions": {
         parameters: {
             query?: never;
@@ -2174,9 +2191,10 @@ export interface components {
         /**
          * @description * `anthropic` - anthropic
          *     * `openai` - openai
+         *     * `text` - text
          * @enum {string}
          */
-        ContextFormatEnum: "anthropic" | "openai";
+        ContextFormatEnum: "anthropic" | "openai" | "text";
         /** @description A request for a context. */
         ContextInRequest: {
             agent_id: string;
@@ -4679,6 +4697,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ContextOut"];
+                    "text/plain": string;
                 };
             };
         };
@@ -6668,7 +6687,6 @@ export interface operations {
         parameters: {
             query: {
                 agent_id: string;
-                format?: "json" | "txt";
                 user_id?: string;
             };
             header?: never;
@@ -6917,6 +6935,29 @@ export interface operations {
             path: {
                 receipt_id: string;
             };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiptOut"];
+                };
+            };
+        };
+    };
+    receipt_latest: {
+        parameters: {
+            query: {
+                agent_id: string;
+                session_id?: string;
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;

@@ -51,6 +51,7 @@ export const TENANT: Readonly<Record<string, "query" | "body">> = {
   "get /api/v1/projects/events/daily": "query",
   "post /api/v1/projects/route": "body",
   "get /api/v1/projects/routes": "query",
+  "get /api/v1/receipts/latest": "query",
   "get /api/v1/sessions": "query",
   "post /api/v1/sessions": "body",
   "get /api/v1/sleep-runs": "query",

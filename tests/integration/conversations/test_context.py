@@ -37,6 +37,53 @@ def talk(client: APIClient, *texts: str, **values: Any) -> str:
     return str(session["id"])
 
 
+def test_context_as_one_text(client: APIClient) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana."})
+    remember(client, "likes green tea")
+    body = {
+        **NAMES,
+        "message": "What tea do I like?",
+        "format": "text",
+        "session_id": talk(client, "hello", "hi there"),
+    }
+    key = {"Idempotency-Key": "once"}
+    for headers in ({}, {"Accept": "text/plain"}, key, key):
+        answer = client.post(f"{API}/context", body, headers=headers)
+        text = answer.content.decode()
+        assert (answer.status_code, answer["Content-Type"]) == (200, "text/plain; charset=utf-8")
+        assert text.startswith("You are Kana.") and text.endswith("What tea do I like?")
+        assert "hello\n\nassistant: hi there\n\nuser: " in text and "likes green tea" in text
+        receipt = client.get(f"{API}/receipts/{answer['Receipt-Id']}").json()
+        assert receipt["metadata"]["asked"]["format"] == "text"
+    assert answer["Idempotent-Replay"] == "true"
+    refused = client.post(f"{API}/context", {**body, "options": {"max_tokens": 1}}, headers={"Accept": "text/plain"})
+    assert (refused.status_code, refused["Content-Type"]) == (400, "application/problem+json")
+    assert (
+        client.post(f"{API}/context", {**body, "agent_id": "nobody", "session_id": None}).has_header("Receipt-Id")
+        is False
+    )
+    assert client.post(f"{API}/context", {**body, "format": "openai"}, headers={"Accept": "text/plain"}).json()[
+        "messages"
+    ]
+
+
+def test_the_latest_receipt_is_that_of_the_last_context(client: APIClient) -> None:
+    missing = client.get(f"{API}/receipts/latest", NAMES)
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+    session = talk(client, "hello", "hi there")
+    first = context(client, session_id=session)["receipt_id"]
+    second = context(client, "And cake?")["receipt_id"]
+    Receipt.objects.create(
+        actor_id=Receipt.objects.get(pk=first).actor_id, query="tried", token_limit=1, total_tokens=1, items=[],
+        metadata={"is_trial": True}, created_at=timezone.now(),
+    )  # fmt: skip
+    assert client.get(f"{API}/receipts/latest", NAMES).json()["id"] == second
+    assert client.get(f"{API}/receipts/latest", {**NAMES, "session_id": session}).json()["id"] == first
+    assert client.get(f"{API}/receipts/latest", {**NAMES, "user_id": "mika"}).status_code == 404
+    elsewhere = {**NAMES, "user_id": "mika", "session_id": session}
+    assert client.get(f"{API}/receipts/latest", elsewhere).status_code == 404
+
+
 def test_context_has_both_forms(client: APIClient) -> None:
     client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana."})
     remember(client, "likes green tea")

@@ -481,6 +481,11 @@ class Operations:
         """Return why a context was what it was: every candidate, and what became of it."""
         return Call("GET", path("receipts", receipt_id))
 
+    @operation
+    def receipt_latest(self, **query: Unpack[t.ReceiptLatestQuery]) -> Call[t.Receipt]:
+        """Return the newest receipt of an actor, or of one of its sessions."""
+        return Call("GET", path("receipts", "latest"), query, tenant="query")
+
     @listing
     def sessions_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Session]:
         """List an actor's sessions, newest first."""

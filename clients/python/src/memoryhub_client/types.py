@@ -33,7 +33,7 @@ class WhosePaging(Whose, Paging, total=False):
 BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_result", "thinking", "redacted_thinking"]
 BulkInStatus = Literal["active", "pending", "archived", "rejected", "all"]
 BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"]
-ContextFormat = Literal["anthropic", "openai"]
+ContextFormat = Literal["anthropic", "openai", "text"]
 DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync", "merge", "move"]
 EntryStatus = Literal["active", "pending"]
 ExpectationOutState = Literal["kept", "broken"]
@@ -1845,6 +1845,10 @@ class ProjectEventsListQuery(Whose, Paging, total=False):
 class ProjectEventsDailyQuery(Whose, total=False):
     days: int
     project: str
+
+
+class ReceiptLatestQuery(Whose, total=False):
+    session_id: str
 
 
 class SessionDeleteQuery(TypedDict, total=False):

@@ -6,7 +6,14 @@ import pytest
 
 from conversations.domain.assembly import InvalidContext, check_context
 from conversations.domain.content import Block, excerpt, plain_text, reference_label
-from conversations.domain.formats import IMAGE_TOKENS, count_context, write_anthropic, write_openai
+from conversations.domain.formats import (
+    IMAGE_TOKENS,
+    count_context,
+    one_text,
+    write_anthropic,
+    write_openai,
+    write_text,
+)
 from conversations.domain.prompt import Prompt, Turn
 
 MARK = {"type": "ephemeral"}
@@ -47,6 +54,22 @@ def test_openai_has_system_first_and_no_marks() -> None:
     assert system is None
     assert messages[0] == {"role": "system", "content": "s"}
     assert messages[2] == {"role": "assistant", "content": [TEXT, TEXT]}
+
+
+def test_text_is_one_string_with_who_speaks() -> None:
+    system, messages = write_text(Prompt("s", TURNS, cache=True), "en")
+    assert (system, [message["role"] for message in messages]) == (None, ["system", "user"])
+    assert one_text(messages) == "s\n\nuser: t\n\nassistant: t\nt\n\nuser: t"
+    assert "アシスタント: t" in one_text(write_text(Prompt("s", TURNS), "ja")[1])
+    assert one_text(write_text(Prompt("", TURNS[:1]), "en")[1]) == "t"
+
+
+def test_text_has_words_for_images_and_tools() -> None:
+    call = {"type": "tool_use", "id": "1", "name": "weather", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "Sunny."}
+    turns = (Turn("user", (WEB,)), Turn("assistant", (call,)), Turn("user", (result, TEXT)))
+    text = one_text(write_text(Prompt("s", turns), "en")[1])
+    assert "[image]" in text and "weather" in text and text.endswith("user: Sunny.\nt")
 
 
 @pytest.mark.parametrize(
