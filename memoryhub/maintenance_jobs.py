@@ -72,7 +72,7 @@ def forget_old_sessions(job: JobContext) -> None:
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
-    """Delete calls and reached caps of more than 400 days ago, and the sums of hosts that are gone."""
+    """Delete calls and reached caps of more than 400 days ago, and outdated sums of calls."""
     before = timezone.now() - CALL_RETENTION
     delete_in_steps(job, LedgerEntry.objects.filter(created_at__lt=before).order_by("created_at"))
     delete_in_steps(job, CapReached.objects.filter(at__lt=before))

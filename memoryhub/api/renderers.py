@@ -11,7 +11,7 @@ class PlainRenderer(JSONRenderer):
     """Writes a text as it is, for clients that ask for text; errors are JSON."""
 
     media_type = PLAIN
-    charset = "utf-8"  # type: ignore[assignment]
+    charset = "utf-8"
 
     def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
         written: bytes = data.encode() if isinstance(data, str) else super().render(data, *args, **kwargs)

@@ -160,7 +160,7 @@ WHERE caller = %(caller)s AND host <> %(host)s AND at > now() - make_interval(se
 
 def calls_of_other_hosts(caller: str, calls: int, *, host: str) -> int:
     """Store a host's calls of the last minute, and return the sum of those of others."""
-    values = {"caller": caller, "host": host, "calls": calls, "seconds": WINDOW_SECONDS}
+    values: dict[str, str | int] = {"caller": caller, "host": host, "calls": calls, "seconds": WINDOW_SECONDS}
     with connection.cursor() as cursor:
         cursor.execute(EXCHANGE, values)
         return int(cursor.fetchone()[0])
