@@ -27,6 +27,7 @@ from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
     EXCERPT_SOURCE_LENGTH,
+    MAX_TITLE_LENGTH,
     OwnedMixin,
     ReadOnlyAdmin,
     as_uuid,
@@ -40,7 +41,7 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
-from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
+from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
 from memoryhub.admin.object_actions import (
@@ -90,7 +91,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Any) -> str:
         """Return the title; without one the first current message, for who may read it, else channel and time."""
-        return excerpt(self.title_of(session))
+        return excerpt(self.label_of(session), MAX_TITLE_LENGTH)
 
     def title_of(self, row: Any) -> str:
         if words := row.title or getattr(row, "opening", None):
@@ -98,7 +99,8 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         return gettext("%(what)s, %(time)s") % {"what": row.channel, "time": short_time(row.started_at)}
 
     def label_of(self, row: Any) -> str:
-        return truncated(self.title_of(row), MAX_NAME_LENGTH)
+        words = row.title or getattr(row, "opening", None)
+        return truncated(words, EXCERPT_SOURCE_LENGTH) if words else self.title_of(row)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -231,12 +233,14 @@ class OfSessionMixin:
     def of_session(self, row: Any) -> str:
         if row.session_id is None:
             return "-"
-        return link_to("admin:conversations_session_change", row.session_id, row.session_words)
+        return link_to(
+            "admin:conversations_session_change", row.session_id, excerpt(row.session_words, MAX_NAME_LENGTH)
+        )
 
 
 @admin.register(Message)
 class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
-    list_display = ("shown_content", "role", "author", "owner", "of_session", "seq", "shown_trust", "created_at")
+    list_display = ("shown_content", "role", "shown_author", "owner", "of_session", "seq", "shown_trust", "created_at")
     list_filter = ("role", "trust", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("content",)
@@ -254,6 +258,9 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     )
 
     shown_content = column(_("content"), lambda message: excerpt(message.opening))
+    shown_author = column(
+        _("author"), lambda message: id_chip(message.author) if message.author else "", ordering="author"
+    )
     whole_content = column(_("content"), lambda message: _wrapped_text(message.content))
 
     @admin.display(description=_("blocks"))

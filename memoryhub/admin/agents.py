@@ -10,11 +10,21 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, format_count, principal, render_page
+from memoryhub.admin.base import (
+    ActionAdmin,
+    actor_title,
+    clock,
+    excerpt,
+    format_count,
+    owner_label,
+    principal,
+    render_page,
+)
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.object_actions import change_url, row_page, submitted_text
@@ -205,7 +215,8 @@ class ActorAdmin(ActionAdmin):
 
     @admin.display(description=_("agent and user"), ordering="agent__agent_id")
     def owner(self, actor: Actor) -> str:
-        return actor_title(actor) if actor.user_id else actor.agent_id + in_brackets(_("the agent itself"))
+        chips, remark = owner_label(actor), "" if actor.user_id else in_brackets(_("the agent itself"))
+        return format_html("{}{}", chips, remark)
 
     overrides = column(_("overrides"), lambda actor: len(actor.policy))
 

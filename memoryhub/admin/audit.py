@@ -13,7 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
-from memoryhub.admin.columns import choice_filter, column
+from memoryhub.admin.columns import choice_filter, column, id_chip, owner_chips
 from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, row_labels
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import PrincipalKind
@@ -141,7 +141,7 @@ class AuditAdmin(ReadOnlyAdmin):
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
         if entry.who_kind == PrincipalKind.CURATOR:
-            return excerpt(entry.who_name, 60)
+            return id_chip(entry.who_name)
         return principal_label(entry.who_name, entry.who_kind)
 
     event = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind), ordering="verb")
@@ -160,9 +160,7 @@ class AuditAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("agent and user"))
     def owner(self, entry: AuditEntry) -> Any:
-        if not entry.user_id:
-            return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
-        return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
+        return owner_chips(entry.agent_id, entry.user_id) if entry.agent_id or entry.user_id else "-"
 
     shown_reason = column(_("reason"), lambda entry: excerpt(entry.reason) if entry.reason else "-")
     details_in_words = column(_("details"), lambda entry: details_of(entry.details))

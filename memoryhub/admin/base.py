@@ -33,7 +33,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
-from memoryhub.admin.columns import column, list_column, list_filter
+from memoryhub.admin.columns import column, list_column, list_filter, owner_chips, text_cell
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Principal, curator
 from memoryhub.errors import DomainError
@@ -256,7 +256,7 @@ class HubAdmin(ModelAdmin):
     def label_of(self, row: Any) -> str:
         """Return a row's label: the beginning of its text, else its title."""
         text = getattr(row, "opening", None) if self.long_text else None
-        return truncated(text, EXCERPT_LENGTH) if text else str(self.title_of(row) or row)
+        return truncated(text, EXCERPT_SOURCE_LENGTH) if text else str(self.title_of(row) or row)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
@@ -311,19 +311,17 @@ class ActionAdmin(HubAdmin):
 
 
 def excerpt(text: str | None, length: int = EXCERPT_LENGTH) -> str:
-    """Return the beginning of a text on one line, isolated for bidirectional text."""
+    """Return the beginning of a text on one line, with up to EXCERPT_SOURCE_LENGTH characters as tooltip."""
     line = " ".join((text or "")[:EXCERPT_SOURCE_LENGTH].split())
-    shortened = (
-        line if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH else f"{line[:length].rstrip()}…"
-    )
-    return format_html("<bdi>{}</bdi>", shortened) if shortened else gettext("(no text)")
+    if not line:
+        return gettext("(no text)")
+    whole = line if len(text or "") < EXCERPT_SOURCE_LENGTH else f"{line}…"
+    return text_cell(line if len(line) <= length else f"{line[:length].rstrip()}…", whole)
 
 
 def owner_label(actor: Actor) -> str:
     """Return the agent, and the user where there is one, that a row belongs to."""
-    if not actor.user_id:
-        return format_html("<bdi>{}</bdi>", actor.agent_id)
-    return format_html("<bdi>{}</bdi> / <bdi>{}</bdi>", actor.agent_id, excerpt(actor.user_id, 60))
+    return owner_chips(actor.agent_id, actor.user_id)
 
 
 def link_to(page: str, key: object, text: object) -> SafeString:

@@ -1,4 +1,4 @@
-"""Columns and filters of lists: declared displays, times relative to now, and the filter that suits a field."""
+"""Columns and filters of lists: cells of texts and ids, declared displays, relative times, filters by type of field."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from django.contrib.admin.utils import get_fields_from_path
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import BooleanField, DateTimeField, IntegerField, Model, QuerySet
+from django.db.models import BooleanField, CharField, DateTimeField, IntegerField, Model, QuerySet, TextField
 from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.timezone import localtime, make_aware, now
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -61,6 +62,34 @@ def relative_time(moment: datetime, at: datetime) -> str:
     )
 
 
+# Cells
+
+LONGEST_UNCUT: Final = 10
+"""Characters that fit into the narrowest cell, also full-width ones; a longer text has a tooltip."""
+
+
+def text_cell(text: str, whole: str = "") -> SafeString:
+    """Return a text isolated for bidirectional text; lists show two lines of it, and `whole` (or it) as tooltip."""
+    whole = whole or text
+    if len(whole) <= LONGEST_UNCUT:
+        return format_html("<bdi>{}</bdi>", text)
+    return format_html('<bdi class="hub-clip" title="{}">{}</bdi>', whole, text)
+
+
+def id_chip(text: str) -> SafeString:
+    """Return an id or a name isolated for bidirectional text; lists show it as a chip, and all of it as tooltip."""
+    if len(text) <= LONGEST_UNCUT:
+        return format_html('<span class="hub-id"><bdi>{}</bdi></span>', text)
+    return format_html('<span class="hub-id" title="{}"><bdi>{}</bdi></span>', text, text)
+
+
+def owner_chips(agent_id: str, user_id: str) -> SafeString:
+    """Return the ids of an agent, and of a user where there is one."""
+    if not user_id:
+        return id_chip(agent_id)
+    return format_html('{} <span class="hub-slash">/</span> {}', id_chip(agent_id), id_chip(user_id))
+
+
 # Columns
 
 
@@ -98,7 +127,7 @@ def choice_displays(
 
 @cache
 def list_column(model: type[Model], name: Any) -> Any:
-    """Return a list's column; of date and integer fields, a display with relative times and grouped digits."""
+    """Return a list's column; of date, integer and text fields, a display of relative times, grouped digits, cells."""
     try:
         field = model._meta.get_field(name)
     except (FieldDoesNotExist, TypeError, AttributeError):
@@ -107,6 +136,8 @@ def list_column(model: type[Model], name: Any) -> Any:
         return _column(field, lambda moment: relative_time(moment, now()))
     if isinstance(field, IntegerField) and not field.primary_key:
         return _column(field, lambda number: number_format(number, use_l10n=True, force_grouping=True))
+    if isinstance(field, CharField | TextField) and not field.choices:
+        return _column(field, lambda text: text_cell(text) if text else "")
     return name
 
 

@@ -25,7 +25,7 @@ from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, format_count
+from memoryhub.admin.base import EXCERPT_LENGTH, clock, format_count, truncated
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import PrincipalKind
@@ -331,7 +331,10 @@ def _with_row_labels(request: HttpRequest, actions: Iterable[RecentAction]) -> l
     latest = sorted(actions, key=lambda action: action.at)[: -MAX_ACTIONS - 1 : -1]
     labels = row_labels(request, ((action.model, action.key) for action in latest))
     labelled = [(action, labels.get((action.model, str(action.key)))) for action in latest]
-    return [replace(action, words=text or "", key=text and action.key) for action, text in labelled]
+    return [
+        replace(action, words=truncated(text or "", EXCERPT_LENGTH), key=text and action.key)
+        for action, text in labelled
+    ]
 
 
 def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, principal, render_page
+from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, owner_label, principal, render_page
+from memoryhub.admin.columns import text_cell
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.admin.user_choice import UserField, check_user
 from memoryhub.auth.access import actor_for_writing
@@ -158,6 +159,8 @@ def imports_view(request: HttpRequest) -> HttpResponse:
     listed = [
         {
             "row": row,
+            "file": text_cell(row.file_name or str(row.pk)),
+            "owner": owner_label(row.actor),
             "state": STATE_LABELS[state_of(row)],
             "format": FORMATS[row.format].label if row.format in FORMATS else "",
             "new": format_count(sum(row.report.get("made", {}).values())),

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
-from memoryhub.admin.columns import choice_filter, column, full_time, label_displays
+from memoryhub.admin.columns import choice_filter, column, full_time, id_chip, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.labels import SCOPES
 from memoryhub.admin.object_actions import (
@@ -170,7 +170,7 @@ class KeyAdmin(ActionAdmin):
 
     agents = column(_("agents"), lambda key: excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all"))
     bound_to = column(
-        _("bound to the user"), lambda key: excerpt(key.user_id) if key.user_id else _("any user of its agents")
+        _("bound to the user"), lambda key: id_chip(key.user_id) if key.user_id else _("any user of its agents")
     )
 
     state, shown_state = label_displays(

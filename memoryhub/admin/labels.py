@@ -17,7 +17,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import excerpt
+from memoryhub.admin.columns import id_chip
 from memoryhub.auth.principals import PrincipalKind
 from memoryhub.llm.usage.caps import OK
 from memoryhub.unfold import in_brackets
@@ -135,7 +135,7 @@ def principal_name(name: str, kind: str) -> str:
 
 def principal_label(name: str, kind: str) -> str:
     """Return a principal's name and kind; the name alone may be any text."""
-    return format_html("{}{}", excerpt(principal_name(name, kind), 60), in_brackets(PRINCIPAL_KINDS.get(kind, kind)))
+    return format_html("{}{}", id_chip(principal_name(name, kind)), in_brackets(PRINCIPAL_KINDS.get(kind, kind)))
 
 
 def verb_label(verb: str) -> Any:

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from memoryhub.admin.base import HubAdmin
+from memoryhub.admin.base import EXCERPT_LENGTH, HubAdmin, truncated
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.unfold import SCREENS, Page, address_of, may_open, screens_by_name
 
@@ -48,7 +48,12 @@ def _entries(request: HttpRequest, words: str) -> Iterator[dict[str, Any]]:
         rows, _may_repeat = screen.get_search_results(request, screen.get_queryset(request), words)
         for row in rows.order_by(*screen.get_ordering(request))[:MAX_ROWS]:
             link = reverse(f"admin:{name}_change", args=[row.pk])
-            yield {"title": screen.label_of(row), "description": title, "link": link, "icon": icon}
+            yield {
+                "title": truncated(screen.label_of(row), EXCERPT_LENGTH),
+                "description": title,
+                "link": link,
+                "icon": icon,
+            }
 
 
 PAGES = [Page("palette/", "palette", palette, ())]

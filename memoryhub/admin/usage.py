@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDateWidget
 
 from memoryhub.admin.base import ReadOnlyAdmin, clock, format_count, render_page, title_with_time
-from memoryhub.admin.columns import choice_filter, column, full_time
+from memoryhub.admin.columns import choice_filter, column, full_time, id_chip
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS
@@ -155,7 +155,7 @@ def _totals(listed: Any) -> dict[str, Any]:
         "rows": [
             [
                 date_format(day["day"]),
-                day["agent_id"] or "-",
+                id_chip(day["agent_id"]) if day["agent_id"] else "-",
                 day["calls"],
                 day["failures"],
                 format_count(day["read"] + day["written"]),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Receipt
-from memoryhub.admin.base import OwnedMixin, as_uuid, clock, excerpt, link_to, principal
+from memoryhub.admin.base import OwnedMixin, as_uuid, clock, excerpt, link_to, principal, truncated
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label, verb_label
 from memoryhub.admin.object_actions import (
@@ -64,7 +64,7 @@ class ExpectationAdmin(OwnedMixin, DecisionAdmin):
     of_receipt = column(_("receipt"), lambda row: link_to(RECEIPT_PAGE, row.receipt_id, gettext("open")))
 
     def title_of(self, row: Expectation) -> str:
-        return excerpt(row.receipt.query, 60)
+        return truncated(row.receipt.query)
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         links = memory_links(request, [row.memory_id for row in rows])

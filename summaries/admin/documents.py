@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 
 from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import as_uuid, clock, format_count, link_to, principal
-from memoryhub.admin.columns import UserFilter, choice_filter, column
+from memoryhub.admin.columns import UserFilter, choice_filter, column, text_cell
 from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
@@ -136,7 +136,9 @@ class DocumentAdmin(HistoryAdmin):
 
     of_project = column(
         _("project"),
-        lambda document: link_to("admin:summaries_project_change", document.project_id, document.project.name),
+        lambda document: link_to(
+            "admin:summaries_project_change", document.project_id, text_cell(document.project.name)
+        ),
         ordering="project__name",
     )
 

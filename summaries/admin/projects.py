@@ -31,7 +31,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
-from memoryhub.admin.columns import UserFilter, choice_filter, column
+from memoryhub.admin.columns import UserFilter, choice_filter, column, text_cell
 from memoryhub.admin.curated import EditorAdmin, OwnerForm, VersionedForm, address
 from memoryhub.admin.dashboard import RECENT
 from memoryhub.admin.object_actions import (
@@ -393,5 +393,5 @@ class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     @admin.display(description=_("project"), ordering="project_name")
     def of_project(self, event: ProjectEvent) -> str:
         if event.project_id is None:
-            return event.project_name
-        return link_to("admin:summaries_project_change", event.project_id, event.project_name)
+            return text_cell(event.project_name)
+        return link_to("admin:summaries_project_change", event.project_id, text_cell(event.project_name))

@@ -16,7 +16,7 @@ from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, title_with_time
-from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
+from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column, text_cell
 from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
@@ -301,4 +301,4 @@ def translated_reason(reason: str) -> str:
 
 
 def _project_link(project: Project | None) -> str:
-    return link_to("admin:summaries_project_change", project.pk, shown_name(project)) if project else "–"
+    return link_to("admin:summaries_project_change", project.pk, text_cell(shown_name(project))) if project else "–"

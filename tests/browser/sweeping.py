@@ -18,9 +18,11 @@ from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.tenancy.models import Actor
 from strength.actions.bulk_jobs import enqueue_curation
+from strength.actions.review import pending_memories
 from strength.domain.sleep import RunState
 from strength.models import Memory, SleepRun
 from summaries.models import Document, Project, Summary
+from tests.browser.long_values import shows_every_text
 from tests.browser.seeing import accessible, fits_fingers, scrolls_sideways
 
 ROWS: dict[str, Callable[[], Any]] = {
@@ -29,6 +31,7 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries_document_change": lambda: project_memory(),
     "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
+    "review_alike": lambda: pending_memories().earliest("created_at"),
     "learnt": lambda: Session.objects.latest("id"),
     "strength_memory_batch": lambda: ordered_selection(),
     "import_page": lambda: begun_import(),
@@ -80,6 +83,7 @@ NOT_SWEPT = {
 NOT_LINKED = ("_history", "_text")
 OF_EVERY_MODEL = ("_changelist", "_add", "_change", "_delete")
 BUTTON = 405
+LISTS = ("_changelist", "importer", "spending")
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,8 @@ def sweep(page: Any, place: Place, as_seen: Sweep) -> None:
     if as_seen.width < PHONE_PX:
         fits_fingers(page)
     accessible(page)
+    if place.name.endswith(LISTS):
+        shows_every_text(page)
 
 
 PHONE_PX = 768

@@ -1,5 +1,7 @@
 """Every page in Japanese, in the dark, on a phone: it opens, nobody is kept out, nothing is wider than the window.
 
+Rows hold texts and ids of every length; lists show them at three widths.
+
 In English, by day and on a desk, one at a time: tests/slow/browser/test_sweeps.py.
 """
 
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Desk, desk
+from tests.browser.long_values import plant_long_values
 from tests.browser.sweeping import Place, Sweep, places, sweep
 from tests.serving import Web
 
@@ -17,6 +20,7 @@ SWEEP = Sweep(language="ja", width=360, dark=True)
 
 @pytest.fixture(scope="module")
 def walk(browser: Any, web: Web) -> Iterator[tuple[Desk, Any]]:
+    plant_long_values()
     with desk(browser, web) as at:
         yield at, at.page_as(**vars(SWEEP))
 

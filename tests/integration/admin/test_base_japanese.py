@@ -168,7 +168,7 @@ def test_the_check_finds_kinds_of_hands_and_verbs() -> None:
 
 def test_pages_say_what_kind_of_hand_it_was_in_the_readers_language(japanese: Client, hub: Hub) -> None:
     page = japanese.get(page_of(hub.memory)).content.decode()
-    assert "<bdi>test</bdi>（コマンド）" in page and "command）" not in page
+    assert "<bdi>test</bdi></span>（コマンド）" in page and "command）" not in page
     told = AuditEntry.objects.filter(verb="write").latest("at")
     assert not english_of(japanese.get(page_of(told)).content.decode(), NAMES | ROWS)
 

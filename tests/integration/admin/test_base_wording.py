@@ -49,9 +49,9 @@ def test_empty_lists_say_what_fills_them_in_the_readers_language(boss: Client) -
 
 
 def test_a_remark_in_brackets_has_those_of_the_language() -> None:
-    assert principal_label("sue", PrincipalKind.CURATOR) == "<bdi>sue</bdi> (person)"
+    assert principal_label("sue", PrincipalKind.CURATOR) == '<span class="hub-id"><bdi>sue</bdi></span> (person)'
     with translation.override("ja"):
-        assert principal_label("sue", PrincipalKind.CURATOR) == "<bdi>sue</bdi>（担当者）"
+        assert principal_label("sue", PrincipalKind.CURATOR) == '<span class="hub-id"><bdi>sue</bdi></span>（担当者）'
 
 
 def test_an_erasure_counts_with_colons_of_the_language(boss: Client, hub: Hub) -> None:
@@ -87,4 +87,4 @@ def test_a_remark_is_escaped_once() -> None:
     project = Project(name="project-0123abcd", description="R&D <Osaka>")
     assert shown_name(project) == "project-0123abcd (R&D <Osaka>)"
     assert brackets("R&D") == " (R&amp;D)"
-    assert principal_label("R&D", PrincipalKind.KEY) == "<bdi>R&amp;D</bdi> (API key)"
+    assert principal_label("R&D", PrincipalKind.KEY) == '<span class="hub-id"><bdi>R&amp;D</bdi></span> (API key)'

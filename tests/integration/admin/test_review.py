@@ -131,7 +131,7 @@ def test_what_a_person_decided_against_before_is_told(boss: Client, hub: Hub) ->
     delete_memory(memory=gone, expected_version=None, by=BY, reason="", now=NOW)
     key = Principal(kind=PrincipalKind.KEY, id="k", name="app")
     write_memory(actor=hub.actor, new=NewMemory(content="Owns a canoe"), by=key, now=NOW)
-    assert "test</bdi> (command) deleted a memory with this content on" in queue(boss).content.decode()
+    assert "test</bdi></span> (command) deleted a memory with this content on" in queue(boss).content.decode()
 
 
 def test_approving_shows_the_next_and_what_was_done(boss: Client, hub: Hub) -> None:
