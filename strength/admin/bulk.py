@@ -130,7 +130,7 @@ def confirm_or_apply(
         result = delete_many(memories=rows, **change)
     else:
         result = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, **change)
-    _log(request, result.changed, verb)
+    log_memories(request, result.changed, verb)
     report_skipped(model_admin, request, {str(error): len(skipped) for error, skipped in result.skipped})
     if result.changed:
         count = len(result.changed)
@@ -237,7 +237,7 @@ def _merge(model_admin: Any, request: HttpRequest, rows: Sequence[Memory]) -> Ht
     except DomainError as error:
         model_admin.message_user(request, str(error), messages.ERROR)
         return None
-    _log(request, [kept, absorbed], "merge")
+    log_memories(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_unmerge", args=[kept.pk])
     query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
     report_done(request, gettext("The two memories were merged."), undo=f"{address}?{query}")
@@ -265,7 +265,7 @@ def _shown_versions(request: HttpRequest) -> dict[str, int]:
     return {key: number for key, number in submitted.items() if number is not None}
 
 
-def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
+def log_memories(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
     if memories:
         flag = DELETION if verb == DELETE else CHANGE
         user: Any = request.user

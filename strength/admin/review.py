@@ -14,21 +14,21 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import format_lazy
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.what_if import Effect
 from conversations.admin.what_if import effect_context, may_see_contexts
-from memoryhub.admin.base import clock, principal, render_page
+from memoryhub.admin.base import clock, format_count, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
-from memoryhub.admin.object_actions import submitted_change, submitted_number, submitted_text
+from memoryhub.admin.object_actions import Change, report_skipped, submitted_change, submitted_number, submitted_text
 from memoryhub.admin.waiting import count_waiting, waiting_elsewhere
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
-from memoryhub.unfold import Page
+from memoryhub.unfold import Page, in_brackets
 from strength.actions.curation import apply_transition
-from strength.actions.merges import dismiss_merge, merge, reopen_merge
+from strength.actions.merges import dismiss_merge, merge, reopen_merge, undo
 from strength.actions.review import (
     MAX_COUNTED,
     QueueFilter,
@@ -44,11 +44,12 @@ from strength.actions.review import (
 )
 from strength.actions.revisions import undo_revision
 from strength.actions.what_if import what_if, what_if_merged
+from strength.admin.bulk import log_memories
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
 from strength.admin.what_if import heading
 from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
-from strength.domain.review import Item, Order, Round, Sort, load_round, parse_item
+from strength.domain.review import Decision, Item, Order, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
 ROUND_KEY: Final = "review"
@@ -56,6 +57,9 @@ TRIED: Final = "try-"
 """Prefix of a decision whose effect on contexts is shown, without deciding."""
 
 REVISION: Final = "revision"
+BATCH: Final = "batch"
+"""Keys of a decision's undo data: the memory's version after it, or the batch of many."""
+
 PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
 INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
 MAX_TRIES: Final = 5
@@ -121,6 +125,10 @@ class ReviewParams:
         query = "&".join(part for part in (self.filter_query, urlencode({"at": str(at)}) if at else "") if part)
         return reverse("review") + (f"?{query}" if query else "")
 
+    def alike_address(self, item: Item) -> str:
+        """Return the address of the page that decides a memory and those like it."""
+        return reverse("review_alike", args=[item.key]) + (f"?{self.filter_query}" if self.filter_query else "")
+
 
 class AlreadyDecided(DomainError):
     """The item was already decided by another reviewer."""
@@ -147,15 +155,15 @@ def review_view(request: HttpRequest) -> HttpResponse:
         return _try_decision(request, params, verb.removeprefix(TRIED), item)
     if verb not in ("skip", "previous"):
         return _decide(request, params, verb, item)
-    round_ = _load_round(request, params)
+    round_ = load_review_round(request, params)
     if verb == "skip":
-        _save_round(request, round_.skip(item))
+        save_review_round(request, round_.skip(item))
         return _show_item(request, params)
     previous = round_.before(item)
     if previous is None:
         messages.info(request, gettext("Nothing was skipped before this one."))
         return _show_item(request, params, item)
-    _save_round(request, round_.unskip(previous))
+    save_review_round(request, round_.unskip(previous))
     return _show_item(request, params, previous)
 
 
@@ -180,11 +188,11 @@ def _save_instructions(request: HttpRequest, params: ReviewParams) -> HttpRespon
 # The round is stored in the user's session.
 
 
-def _load_round(request: HttpRequest, params: ReviewParams) -> Round:
+def load_review_round(request: HttpRequest, params: ReviewParams) -> Round:
     return load_round(request.session.get(ROUND_KEY)).with_filters(params.filter_query)
 
 
-def _save_round(request: HttpRequest, round_: Round) -> None:
+def save_review_round(request: HttpRequest, round_: Round) -> None:
     request.session[ROUND_KEY] = round_.as_json()
 
 
@@ -209,7 +217,7 @@ def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -
         messages.error(request, str(error))
         # Keep the typed text.
         return _page(request, ReviewParams(params.queue_filter, item), text=_typed_text(request))
-    _save_round(request, _load_round(request, params).decide(item, verb, undo_data))
+    save_review_round(request, load_review_round(request, params).decide(item, verb, undo_data))
     _log(request, item, verb)
     return _show_item(request, params)
 
@@ -297,13 +305,15 @@ def _already_decided(memory: Memory | None) -> AlreadyDecided:
 
 
 def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
-    round_ = _load_round(request, params)
+    round_ = load_review_round(request, params)
     last = round_.last
     if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
         return _show_item(request, params)
-    _save_round(request, round_.undo_last())
+    save_review_round(request, round_.undo_last())
     change = submitted_change(request)
+    if BATCH in last.undo_data:
+        return _undo_alike(request, params, last, change)
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     try:
@@ -321,6 +331,20 @@ def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
         return _show_item(request, params)
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it is pending again."))
+    return _show_item(request, params, last.item)
+
+
+def _undo_alike(request: HttpRequest, params: ReviewParams, last: Decision, change: Change) -> HttpResponse:
+    """Undo a decision about many memories; those that were changed since are reported."""
+    result = undo(batch=UUID(last.undo_data[BATCH]), **change)
+    screen: Any = admin.site.get_model_admin(Memory)
+    report_skipped(screen, request, {str(error): len(rows) for error, rows in result.skipped})
+    count = len(result.changed)
+    log_memories(request, [revision.memory for revision in result.changed], "undo")
+    text = ngettext(
+        "Undone: %(count)d memory is pending again.", "Undone: %(count)d memories are pending again.", count
+    )
+    messages.success(request, text % {"count": count})
     return _show_item(request, params, last.item)
 
 
@@ -368,7 +392,7 @@ def _effect(request: HttpRequest, verb: str, item: Item) -> Effect:
 def _page(
     request: HttpRequest, params: ReviewParams, *, text: str | None = None, beside: Mapping[str, Any] | None = None
 ) -> HttpResponse:
-    round_, now, queue_filter = _load_round(request, params), clock(), params.queue_filter
+    round_, now, queue_filter = load_review_round(request, params), clock(), params.queue_filter
     skipped = still_pending(round_.skipped, queue_filter, now=now)
     requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
     item, held_by_others = _reserve_item(request, requested, skipped, queue_filter, now)
@@ -400,6 +424,7 @@ def _page(
         "held": [params.address(other) for other in _one_held_item(held_by_others, queue_filter, now)]
         if item is None else [],
         "may_see_contexts": may_see_contexts(request), **(beside or {}),
+        "alike_url": params.alike_address(item) if item and not item.is_merge else "",
     }  # fmt: skip
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
@@ -456,7 +481,8 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
     of_memory = Memory.objects.filter(pk=key).values_list("pk", flat=True)
     memory_id = (of_merge if last.item.is_merge else of_memory).first()
     memory = memory_links(request, [memory_id])[str(memory_id)] if memory_id else ""
-    return {"words": DECIDED_LABELS[last.verb], "memory": memory, "number": last.number}
+    words = DECIDED_LABELS[last.verb] + (in_brackets(format_count(last.count)) if last.count > 1 else "")
+    return {"words": words, "memory": memory, "number": last.number}
 
 
 def review_badge(request: HttpRequest) -> str:

@@ -13,22 +13,22 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import excerpt, truncated
 from memoryhub.admin.diff import Marked, shared_words
-from memoryhub.auth.screening import Screening
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.tenancy.policy import Trust, TrustPolicy
+from memoryhub.tenancy.policy import TrustPolicy
 from strength.actions.review import near_memories
-from strength.actions.revisions import DOUBT, RESEMBLES, UNCOMPARED
-from strength.actions.tombstones import decision_about, find_tombstone
+from strength.actions.review_alike import why_pending
+from strength.actions.revisions import DOUBT, RESEMBLES
+from strength.actions.tombstones import decision_about
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
 from strength.admin.tombstones import decision_sentence
 from strength.domain.memories import Kind, ScopeLevel, Source, TombstoneReason, default_namespace
 from strength.domain.policy import StrengthPolicy
-from strength.domain.review import Item, PendingReason, pending_reasons
+from strength.domain.review import Item, PendingReason
 from strength.domain.strength import initial_strength
-from strength.models import Memory, MemorySource, Merge, Tombstone
+from strength.models import Memory, Merge, Tombstone
 
 MAX_SOURCES: Final = 5
 MAX_SUPERSEDED: Final = 10
@@ -73,8 +73,8 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "is_cut": len(memory.content) > MAX_SHOWN_LENGTH,
         "text": text,
         "is_edited": text is not None,
-        "reasons": _pending_reasons(request, memory, sources, policy),
-        "values": _values_with_approval(memory),
+        "reasons": pending_reason_labels(request, memory),
+        "values": values_with_approval(memory),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [
@@ -109,7 +109,7 @@ def _merge_context(request: HttpRequest, item: Item) -> dict[str, Any] | None:
     }
 
 
-def _values_with_approval(memory: Memory) -> list[tuple[Any, str]]:
+def values_with_approval(memory: Memory) -> list[tuple[Any, str]]:
     """Return label and value of what an approval puts into force besides the text, where it is not the default."""
     agent, defaults = memory.agent, effective_policy(StrengthPolicy, memory.agent, memory.actor)
     namespace = expand_namespace(
@@ -149,29 +149,10 @@ def _highlighted(message: Any, memory: Memory) -> list[Marked]:
     return shared_words(truncated(message.opening, MAX_QUOTE_LENGTH), memory.content[:MAX_SHOWN_LENGTH])
 
 
-def _pending_reasons(
-    request: HttpRequest, memory: Memory, sources: list[MemorySource], policy: TrustPolicy
-) -> list[Any]:
-    has_untrusted_source = policy.doubts(memory.channel) or any(
-        source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
-    )
-    latest = memory.revisions.order_by("-number").first()
-    beside = latest.beside if latest is not None else {}
-    tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)
-    reasons = pending_reasons(
-        is_trusted=memory.trust == Trust.TRUSTED,
-        has_untrusted_source=has_untrusted_source,
-        confidence=memory.confidence,
-        confidence_floor=policy.confidence_floor,
-        contradicts=bool(memory.supersedes),
-        was_decided_against=tombstone is not None,
-        resembles=RESEMBLES in beside,
-        is_uncompared=UNCOMPARED in beside,
-        last_verb=latest.verb if latest is not None else "",
-        has_secret=Screening(memory.actor).withholds(memory.content),
-        is_ungrounded=DOUBT in beside,
-    )
-    return [_reason_label(request, memory, reason, beside, tombstone) for reason in reasons]
+def pending_reason_labels(request: HttpRequest, memory: Memory) -> list[Any]:
+    """Return why a memory is pending, as sentences."""
+    waiting = why_pending(memory)
+    return [_reason_label(request, memory, reason, waiting.beside, waiting.tombstone) for reason in waiting.reasons]
 
 
 def _reason_label(

@@ -1,5 +1,7 @@
 """The review queue: what is pending and why, and the session of one reviewer (SPEC W2). Pure."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -9,6 +11,8 @@ from uuid import UUID
 from strength.domain.memories import FORGET_VERB, LOST_SOURCE_VERB, RETURN_VERB
 
 MAX_SKIPPED: Final = 300
+COUNT: Final = "count"
+"""Key of a decision's undo data: the number of items that it decided."""
 MAX_UNDO_STEPS: Final = 30
 """Latest decisions of a round that can be undone."""
 
@@ -84,6 +88,11 @@ def pending_reasons(
     return [reason for reason, holds in reasons.items() if holds] or [PendingReason.ASKED]
 
 
+def masked_wording(text: str) -> str:
+    """Return a text in which case, width, spaces and numbers do not count."""
+    return re.sub(r"\d+", "0", " ".join(unicodedata.normalize("NFKC", text).casefold().split()))
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     sort: Sort
@@ -113,6 +122,11 @@ class Decision:
     item: Item
     verb: str
     undo_data: Mapping[str, Any]
+
+    @property
+    def count(self) -> int:
+        """Return how many items it decided."""
+        return int(self.undo_data.get(COUNT, 1))
 
 
 @dataclass(frozen=True)
@@ -150,9 +164,8 @@ class Round:
     def decide(self, item: Item, verb: str, undo_data: Mapping[str, Any]) -> "Round":
         made = Decision(self.number + 1, item, verb, undo_data)
         kept = (*self.decided, made)[-MAX_UNDO_STEPS:]
-        return replace(
-            self.unskip(item), decided=kept, count=self.count + 1, number=made.number, tally=self._tallied(verb, 1)
-        )
+        tally = self._tallied(verb, made.count)
+        return replace(self.unskip(item), decided=kept, count=self.count + made.count, number=made.number, tally=tally)
 
     def _tallied(self, verb: str, more: int) -> dict[str, int]:
         return {**self.tally, verb: max(0, self.tally.get(verb, 0) + more)}
@@ -162,8 +175,10 @@ class Round:
         return self.decided[-1] if self.decided else None
 
     def undo_last(self) -> "Round":
-        tally = self._tallied(self.decided[-1].verb, -1) if self.decided else self.tally
-        return replace(self, decided=self.decided[:-1], count=max(0, self.count - 1), tally=tally)
+        if (last := self.last) is None:
+            return self
+        tally = self._tallied(last.verb, -last.count)
+        return replace(self, decided=self.decided[:-1], count=max(0, self.count - last.count), tally=tally)
 
     def as_json(self) -> dict[str, Any]:
         """Return the round as JSON types, for the session: ids and verbs, no text."""

@@ -82,6 +82,20 @@ def test_memories_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean:
     assert states(memories) == ["pending", "pending", "pending"]
 
 
+def test_all_alike_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean: None) -> None:
+    memories = waiting(stage, "Version 1 is out.", "Version 2 is out.", "Maya owns a canoe.")
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("l")
+    expect(page.get_by_role("heading", name="2 memories wait with this wording")).to_be_visible()
+    page.keyboard.press("a")
+    expect(page.locator(".review-done")).to_contain_text("Approved (2)")
+    expect(page.locator("#place")).to_have_text("3 of 3")
+    assert states(memories) == ["active", "active", "pending"]
+    hit(page, "u")
+    expect(page.locator("#item-text")).to_have_text("Version 1 is out.")
+    assert states(memories) == ["pending", "pending", "pending"]
+
+
 @pytest.mark.slow
 def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, stage: Stage, clean: None) -> None:
     [memory] = waiting(stage, "Maya owns a canoo.")

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from strength.domain.review import (
+    COUNT,
     MAX_SKIPPED,
     MAX_UNDO_STEPS,
     REASONS_BY_VERB,
@@ -91,6 +92,13 @@ def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
     assert back.undo_last().last is None and back.undo_last().undo_last().count == 0
     again = back.decide(item(3), "merge", {})
     assert again.last is not None and again.last.number == 3  # a number is never given twice
+
+
+def test_a_decision_about_many_counts_each() -> None:
+    round_ = Round().decide(item(1), "approve", {}).decide(item(2), "approve", {COUNT: 5})
+    assert (round_.count, round_.tally) == (6, {"approve": 6})
+    back = load_round(round_.as_json()).undo_last()
+    assert (back.count, back.tally) == (1, {"approve": 1})
 
 
 def test_a_round_is_bounded() -> None:
