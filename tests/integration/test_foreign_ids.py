@@ -293,18 +293,20 @@ def foreign_values(stranger: Stranger, planted: Planted) -> list[str]:
     return sorted({*planted.ids.values()} - own)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRANGERS)
 def test_every_foreign_id_in_every_place_is_answered_as_an_unknown_one(
     client: APIClient, planted: Planted, name: str
 ) -> None:
+    """Of the six keys two send each id to each place: they take the ids in turn."""
     who, problems, compared = stranger(client, name, planted), list[str](), 0
-    for target in targets():
-        values = foreign_values(who, planted)
+    for number, target in enumerate(targets(), start=[*STRANGERS].index(name)):
+        values = foreign_values(who, planted)[number % 3 :: 3]
         problems += unlike(who, target, values)
         compared += len(values)
     assert not problems, "\n".join(problems[:20])
-    assert compared >= 5_000, "more than 30,000 by all keys"
+    assert compared >= 1_700, "more than 10,000 by all keys"
 
 
 def test_foreign_ids_of_a_places_kind_are_answered_as_unknown_ones(client: APIClient, planted: Planted) -> None:
