@@ -59,7 +59,7 @@ def rows_of(response: Any) -> dict[str, Any]:
     return {row["source_id"]: row for group in response.context["groups"] for row in group["rows"]}
 
 
-@pytest.mark.parametrize("format", ["anthropic", "openai"])
+@pytest.mark.parametrize("format", ["anthropic", "openai", "text"])
 def test_it_shows_the_context_that_a_call_gets(boss: Client, hub: Hub, format: str) -> None:
     told = run(
         boss,
