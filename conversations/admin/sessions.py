@@ -41,7 +41,7 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
-from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays
+from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays, whole_text
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
 from memoryhub.admin.object_actions import (
@@ -261,13 +261,13 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     shown_author = column(
         _("author"), lambda message: id_chip(message.author) if message.author else "", ordering="author"
     )
-    whole_content = column(_("content"), lambda message: _wrapped_text(message.content))
+    whole_content = column(_("content"), lambda message: whole_text(message.content))
 
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:
         """Show the blocks without the bytes of images."""
         blocks = [{**block, "data": "…"} if "data" in block else block for block in message.blocks or []]
-        return _wrapped_text(json.dumps(blocks, ensure_ascii=False, indent=2)[:MAX_SHOWN_LENGTH]) if blocks else "-"
+        return whole_text(json.dumps(blocks, ensure_ascii=False, indent=2)) if blocks else "-"
 
     shown_trust = column(
         _("trust"),
@@ -356,7 +356,7 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return (matches if key is None else matches | queryset.filter(source_ids__contains=[key])), duplicates
 
     shown_query = column(_("user's message"), lambda receipt: excerpt(receipt.opening, 80))
-    whole_query = column(_("user's message"), lambda receipt: _wrapped_text(receipt.query))
+    whole_query = column(_("user's message"), lambda receipt: whole_text(receipt.query))
     candidates = column(_("sources"), lambda receipt: len(receipt.source_ids))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -382,7 +382,6 @@ STATE_COLOURS: Mapping[str, str] = {
     TurnState.FAILED: "danger",
     INTERRUPTED: "danger",
 }
-MAX_SHOWN_LENGTH = 20_000
 MAX_NAME_LENGTH = 40
 """Characters of a session's name in a row."""
 
@@ -417,13 +416,8 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return rows.annotate(opening=Left("question__content", 200))
 
     shown_question = column(_("question"), lambda turn: excerpt(turn.opening, 80))
-    whole_question = column(
-        _("question"), lambda turn: _wrapped_text(excerpt(_message_text(turn.question), MAX_SHOWN_LENGTH))
-    )
-    whole_answer = column(
-        _("answer"),
-        lambda turn: _wrapped_text(excerpt(_message_text(turn.answer), MAX_SHOWN_LENGTH)) if turn.answer else "-",
-    )
+    whole_question = column(_("question"), lambda turn: whole_text(_message_text(turn.question)))
+    whole_answer = column(_("answer"), lambda turn: whole_text(_message_text(turn.answer)) if turn.answer else "-")
 
     def title_of(self, row: Any) -> str:
         return title_with_time(_state_of(row)[1], row.created_at)
@@ -442,7 +436,3 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
 
 def _message_text(message: Message) -> str:
     return "\n".join(filter(None, [message.content, *tool_lines(message.blocks or [])]))
-
-
-def _wrapped_text(text: str) -> str:
-    return format_html('<div dir="auto" class="hub-lines">{}</div>', text)

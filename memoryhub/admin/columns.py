@@ -76,6 +76,15 @@ def text_cell(text: str, whole: str = "") -> SafeString:
     return format_html('<bdi class="hub-clip" title="{}">{}</bdi>', whole, text)
 
 
+MAX_SHOWN_LENGTH: Final = 20_000
+
+
+def whole_text(text: str) -> SafeString:
+    """Return a text with its line breaks for the page of its row, up to MAX_SHOWN_LENGTH characters."""
+    ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
+    return format_html('<div dir="auto" class="break-words hub-lines">{}{}</div>', text[:MAX_SHOWN_LENGTH], ending)
+
+
 def id_chip(text: str) -> SafeString:
     """Return an id or a name isolated for bidirectional text; lists show it as a chip, and all of it as tooltip."""
     if len(text) <= LONGEST_UNCUT:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Receipt
 from memoryhub.admin.base import OwnedMixin, as_uuid, clock, excerpt, link_to, principal, truncated
-from memoryhub.admin.columns import UserFilter, choice_displays, column
+from memoryhub.admin.columns import UserFilter, choice_displays, column, whole_text
 from memoryhub.admin.labels import principal_label, verb_label
 from memoryhub.admin.object_actions import (
     Change,
@@ -32,7 +32,6 @@ from strength.models import Expectation, ExpectationState
 
 LIST: Final = "admin:strength_expectation_changelist"
 RECEIPT_PAGE: Final = "admin:conversations_receipt_change"
-MAX_QUERY_LENGTH: Final = 200
 MAX_CHANGES: Final = 10
 STATE_LABELS: Final[Mapping[str, Any]] = {ExpectationState.KEPT: _("kept"), ExpectationState.BROKEN: _("broken")}
 STATE_COLOURS: Final[Mapping[str, str]] = {ExpectationState.KEPT: "success", ExpectationState.BROKEN: "danger"}
@@ -58,7 +57,7 @@ class ExpectationAdmin(OwnedMixin, DecisionAdmin):
 
     shown_state, state_in_words = choice_displays("state", STATE_LABELS, STATE_COLOURS, description=_("state"))
     shown_query = column(_("user's message"), lambda row: excerpt(row.receipt.query, 80))
-    whole_query = column(_("user's message"), lambda row: excerpt(row.receipt.query, MAX_QUERY_LENGTH))
+    whole_query = column(_("user's message"), lambda row: whole_text(row.receipt.query))
     wanted = column(_("expected"), lambda row: gettext("is in it") if row.is_wanted else gettext("is not in it"))
     shown_memory = column(_("memory"), lambda row: row.memory)
     of_receipt = column(_("receipt"), lambda row: link_to(RECEIPT_PAGE, row.receipt_id, gettext("open")))

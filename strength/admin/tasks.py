@@ -5,16 +5,14 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, excerpt, truncated
-from memoryhub.admin.columns import UserFilter, choice_displays, column
+from memoryhub.admin.columns import UserFilter, choice_displays, column, whole_text
 from strength.admin.labels import TASK_COLOURS, TASK_STATE_LABELS
 from strength.admin.memory_detail import memory_links
 from strength.models import Task
 
-MAX_SHOWN_LENGTH: Final = 20_000
 MAX_MEMORIES: Final = 100
 
 
@@ -42,14 +40,14 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         return truncated(row.query)
 
     shown_query = column(_("query"), lambda task: excerpt(task.opening, 80))
-    whole_query = column(_("query"), lambda task: _wrapped_text(task.query))
+    whole_query = column(_("query"), lambda task: whole_text(task.query))
 
     @admin.display(description=_("result"))
     def shown_result(self, task: Task) -> str:
         if task.result is None:
             return "-"
         is_text = isinstance(task.result, str)
-        return _wrapped_text(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
+        return whole_text(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
 
     shown_state, state_in_words = choice_displays("state", TASK_STATE_LABELS, TASK_COLOURS, description=_("state"))
     used = column(_("memories used"), lambda task: len(task.used_memory_ids))
@@ -75,8 +73,3 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
             "task_errors": row.errors[:MAX_MEMORIES],
             "errors_left_out": max(0, len(row.errors) - MAX_MEMORIES),
         }
-
-
-def _wrapped_text(text: str) -> str:
-    ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
-    return format_html('<div dir="auto" class="break-words hub-lines">{}{}</div>', text[:MAX_SHOWN_LENGTH], ending)

@@ -16,7 +16,7 @@ from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, title_with_time
-from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column, text_cell
+from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column, text_cell, whole_text
 from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
@@ -42,7 +42,6 @@ from summaries.models import Project, RoutingDecision
 MAX_PROJECTS = 200
 LIST_SUGGESTIONS = 3
 PAGE_SUGGESTIONS = 6
-MAX_SHOWN_LENGTH = 20_000
 ADD_PROJECT = "add_project"
 NO_PROJECT = _("No project")
 
@@ -118,10 +117,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     # Columns and fields
 
     shown_message = column(_("message"), lambda decision: wide(excerpt(decision.opening)))
-
-    @admin.display(description=_("message"))
-    def whole_message(self, decision: RoutingDecision) -> str:
-        return format_html('<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:MAX_SHOWN_LENGTH])
+    whole_message = column(_("message"), lambda decision: whole_text(decision.message))
 
     of_project = column(_("project"), lambda decision: _project_link(decision.project), ordering="project__name")
     shown_confidence, sure = choice_displays("confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence"))
@@ -130,8 +126,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         _("reason"), lambda decision: wide(excerpt(translated_reason(decision.reason), 80)) if decision.reason else "–"
     )
     whole_reason = column(
-        _("reason"),
-        lambda decision: excerpt(translated_reason(decision.reason), MAX_SHOWN_LENGTH) if decision.reason else "–",
+        _("reason"), lambda decision: whole_text(translated_reason(decision.reason)) if decision.reason else "–"
     )
 
     @admin.display(description=_("what followed"))
