@@ -35,7 +35,7 @@ from tests.integration.admin.test_dashboard import page, tile, unsure
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
-OWN_APPS: Final = ("memoryhub", "conversations", "summaries", "strength")
+OWN_APPS: Final = ("memoryhub", "conversations", "summaries", "strength", "webhooks")
 
 DO_NOT_WAIT: Final[dict[str, Any]] = {
     # Kinds and authors are no states.
@@ -54,6 +54,7 @@ DO_NOT_WAIT: Final[dict[str, Any]] = {
     # Decided, or nobody has to decide.
     "Memory.status": [Status.ACTIVE, Status.ARCHIVED, Status.REJECTED],
     "Expectation.state": ["kept"],
+    "Endpoint.state": ["active"],
     "Merge.state": [MergeState.MERGED, MergeState.DISMISSED, MergeState.WITHDRAWN, MergeState.UNDONE],
     "RoutingDecision.confidence": [Confidence.HIGH, Confidence.MEDIUM],
     "DocumentEntry.trust": [Trust.TRUSTED],
