@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from memoryhub.admin.columns import id_chip
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from tests.integration.memoryhub.llm.usage.conftest import cap
@@ -115,9 +116,10 @@ def test_the_admin_adds_up_what_its_filters_leave(actor: Actor) -> None:
     browser.force_login(User.objects.create_superuser("boss", password="a long password"))
     page = reverse("admin:memoryhub_ledgerentry_changelist")
     everything = browser.get(page).context["by_day"]["rows"]
-    assert [(row[1], row[2], row[3], row[-1]) for row in everything] == [("kana", 2, 1, "7 USD"), ("yuno", 1, 0, "-")]
+    kana, yuno = id_chip("kana"), id_chip("yuno")
+    assert [(row[1], row[2], row[3], row[-1]) for row in everything] == [(kana, 2, 1, "7 USD"), (yuno, 1, 0, "-")]
     narrowed = browser.get(page, {"agent_id": "kana"})
-    assert [row[1] for row in narrowed.context["by_day"]["rows"]] == ["kana"]
+    assert [row[1] for row in narrowed.context["by_day"]["rows"]] == [kana]
     assert "0.2500 USD" in narrowed.content.decode()
     assert browser.get(page, {"outcome": "timeout"}).context["cl"].result_count == 1
 
