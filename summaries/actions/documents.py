@@ -205,24 +205,40 @@ def append_entry(
     screening = Screening(project.actor)
     text = screening.text(text)
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
-    digest = line_digest(line)
     entry = {"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now}
     document = _document_for_update(project, document_name, expected_version)
     if document is not None:
-        known = set(lines_by_digest(document.text))
-        if digest in known:
-            if trust is Trust.TRUSTED:  # with the trusted writer's provenance
-                pending_entries(document, digest).update(**entry)
-            return document
-        unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
-        if trust is Trust.TRUSTED and unpinned in known:
-            pending_entries(document, unpinned).update(**entry)
-            return _pin_line(project, document, unpinned, line, by, now)
+        unpinned = entry_line(text, pinned=False, document=document_name, at=at)
+        repeated = _repeat_entry(project, document, line, unpinned, entry, by, now)
+        if repeated is not None:
+            return repeated
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     screening.record(by=by, row=document, now=now)
-    document.entries.update_or_create(actor_id=project.actor_id, text_digest=digest, defaults=entry)
+    document.entries.update_or_create(actor_id=project.actor_id, text_digest=line_digest(line), defaults=entry)
     return document
+
+
+def _repeat_entry(
+    project: Project,
+    document: Document,
+    line: str,
+    unpinned: str,
+    entry: Mapping[str, Any],
+    by: Principal,
+    now: datetime,
+) -> Document | None:
+    """Return the document if it has the line, which a trusted source makes trusted or pins; None if it does not."""
+    digest, unpinned_digest = line_digest(line), line_digest(unpinned)
+    known, is_trusted = set(lines_by_digest(document.text)), entry["trust"] is Trust.TRUSTED
+    if digest in known:
+        if is_trusted:  # with the trusted writer's provenance
+            pending_entries(document, digest).update(**entry)
+        return document
+    if is_trusted and unpinned_digest in known:
+        pending_entries(document, unpinned_digest).update(**entry)
+        return _pin_line(project, document, unpinned_digest, line, by, now)
+    return None
 
 
 def _pin_line(
