@@ -225,3 +225,13 @@ def test_shares_measures_another_keys_search_and_summary() -> None:
     kinds = {name.split()[0] for name in found["requests"]["attacker"]}
     assert kinds == {"breaks", "repeats", "lists", "bodies", "streams", "heads"}
     assert found["orders"]["seconds"] is not None
+
+
+def test_first_byte_measures_what_memory_adds() -> None:
+    found = figures("first_byte", "--memories", "50", "--questions", "3")
+    assert found["with memory, ms"]["p50"] > found["the vendor alone, ms"]["p50"] > 0
+
+
+def test_what_if_measures_contexts_that_are_assembled_again() -> None:
+    found = figures("what_if", "--memories", "50", "--expectations", "5")
+    assert {name.split(",")[0] for name in found} == {"what-if of 5 contexts", "check of 5 expectations"}
