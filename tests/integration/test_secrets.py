@@ -29,7 +29,7 @@ from tests.factories.planting import API, made
 from tests.factories.secrets import SECRETS, made_secrets
 from tests.fakes.llm_server import Asked, LLMServer, Reply, smallest
 from tests.integration.memoryhub.importexport.conftest import empty_the_installation, exported, run
-from tests.integration.test_taint import WHO, attack, run_all_jobs, trusted_rows
+from tests.integration.test_taint import ASSEMBLES_AGAIN, WHO, attack, run_all_jobs, trusted_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +92,8 @@ def send_everywhere(
     place = trusted_rows()
     for start in range(0, len(secrets), at_once):
         text = "\n".join([SUBJECT, *(text for _kind, text, _secret in secrets[start : start + at_once])])
-        attack(client_with_key(is_trusted=is_trusted), place, text, without=TAKES_AWAY)
+        without = {*TAKES_AWAY, *(ASSEMBLES_AGAIN if start else ())}
+        attack(client_with_key(is_trusted=is_trusted), place, text, without=without)
     run_all_jobs()
 
 
@@ -103,6 +104,7 @@ def test_no_way_in_stores_a_secret(llm: LLMServer, is_trusted: bool) -> None:
     assert stored(secrets) == {}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_of_400_secrets_none_is_stored(llm: LLMServer) -> None:
     secrets = made_secrets(400)

@@ -133,6 +133,10 @@ WRITES_NOTHING = {"memories-search", "memories-retrieve", "memories-candidates",
 """They read, or count."""
 
 
+ASSEMBLES_AGAIN = {route.name for route in closed_routes() if "what-if" in route.name or "check" in route.name}
+"""Routes that store nothing and assemble contexts again; of several texts, the first is sent there."""
+
+
 def attack(key: APIClient, place: Place, text: str, *, without: Collection[str] = ()) -> dict[str, int]:
     """Send a text in every place of every write; return the status of each by method and route.
 
@@ -433,8 +437,8 @@ def unmarked(name: str, value: Any, path: tuple[str, ...] = (), is_marked: bool 
 def walk(client: APIClient, llm: LLMServer, *texts: str) -> None:
     llm.answer(obedient)
     place = trusted_rows()
-    for text in texts:
-        attack(client_with_key(is_trusted=False), place, text)
+    for number, text in enumerate(texts):
+        attack(client_with_key(is_trusted=False), place, text, without=ASSEMBLES_AGAIN if number else ())
     # Somebody trusted goes on in the session that a stranger has written into.
     answered = {**WHO, "session_id": place.ids["session_id"], "message": "And the gyokuro supplier?"}
     made(client.post(f"{API}/chat", answered))
