@@ -51,7 +51,7 @@ def age(moment: datetime, at: datetime) -> str:
 def relative_time(moment: datetime, at: datetime) -> str:
     """Format a time relative to `at`, such as `3 d`, with the full time as tooltip.
 
-    The date follows in an element of its own, which style sheets show where there are no tooltips.
+    The date follows in a separate element, which style sheets show where there are no tooltips.
     """
     return format_html(
         '<time datetime="{}" title="{}" class="hub-when">{}</time> <span class="hub-date">{}</span>',
@@ -200,7 +200,7 @@ def choice_filter(
     choices: Callable[[], Iterable[tuple[str, Any]]],
     narrow: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None,
 ) -> type[filters.DropdownFilter]:
-    """Return a filter by one of some choices, by default of rows whose field `parameter` equals it.
+    """Return a filter by one of some choices, by default of rows with this value in the field `parameter`.
 
     `narrow(rows, choice)` replaces that filter; `choice` is "" if none was made.
     """
