@@ -76,13 +76,9 @@ def text_cell(text: str, whole: str = "") -> SafeString:
     return format_html('<bdi class="hub-clip" title="{}">{}</bdi>', whole, text)
 
 
-MAX_SHOWN_LENGTH: Final = 20_000
-
-
 def whole_text(text: str) -> SafeString:
-    """Return a text with its line breaks for the page of its row, up to MAX_SHOWN_LENGTH characters."""
-    ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
-    return format_html('<div dir="auto" class="break-words hub-lines">{}{}</div>', text[:MAX_SHOWN_LENGTH], ending)
+    """Return a text with its line breaks, uncut, for the page of its row."""
+    return format_html('<div dir="auto" class="break-words hub-lines">{}</div>', text)
 
 
 def id_chip(text: str) -> SafeString:

@@ -25,7 +25,7 @@ from memoryhub.admin.base import (
     excerpt,
     title_with_time,
 )
-from memoryhub.admin.columns import MAX_SHOWN_LENGTH, UserFilter, age, choice_displays, column
+from memoryhub.admin.columns import UserFilter, age, choice_displays, column
 from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.object_actions import (
     Change,
@@ -258,6 +258,9 @@ def _available_verbs(proposal: Merge) -> list[str]:
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
         return ["undo"]
     return []
+
+
+MAX_SHOWN_LENGTH: Final = 20_000
 
 
 def get_merge(key: UUID, actor_id: UUID) -> Merge:

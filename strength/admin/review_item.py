@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.doubts import doubt_label
 from memoryhub.admin.base import excerpt, truncated
-from memoryhub.admin.columns import MAX_SHOWN_LENGTH
 from memoryhub.admin.diff import Marked, shared_words
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
@@ -23,7 +22,7 @@ from strength.actions.revisions import DOUBT, RESEMBLES
 from strength.actions.tombstones import decision_about
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
-from strength.admin.merges import count_conflicting_merges, get_merge, pair_context
+from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
 from strength.admin.tombstones import decision_sentence
 from strength.domain.memories import Kind, ScopeLevel, Source, TombstoneReason, default_namespace
 from strength.domain.policy import StrengthPolicy
