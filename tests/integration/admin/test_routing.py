@@ -293,12 +293,12 @@ def test_pages_ask_as_often_for_many_rows(boss: Client, actor: Actor) -> None:
     assert asked() == before and max(before) <= MOST_QUERIES
 
 
-def test_long_messages_are_cut(boss: Client, actor: Actor) -> None:
+def test_a_long_message_is_cut_in_the_list_and_whole_on_its_page(boss: Client, actor: Actor) -> None:
     decision = routed(actor, f"{SCRIPT} " + "beans \u202e " * 12_000 + "THE-END")
-    for address in (LISTED, page_of(decision)):
-        answer = boss.get(address)
-        assert len(answer.content) < 400_000 and "THE-END" not in answer.content.decode()
-        assert SCRIPT not in answer.content.decode()
+    listed, page = (boss.get(address).content.decode() for address in (LISTED, page_of(decision)))
+    assert len(listed) < 400_000 and "THE-END" not in listed
+    assert page.count("THE-END") == 1
+    assert SCRIPT not in listed + page
 
 
 def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
