@@ -45,7 +45,7 @@ MAX_CLOCK_SKEW_SECONDS: Final = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What is left to a caller after a call. `seconds` pass until the oldest counted call leaves the window."""
+    """Remaining calls of a caller; after `seconds` the oldest counted call leaves the window."""
 
     limit: int
     remaining: int

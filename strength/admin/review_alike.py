@@ -1,5 +1,6 @@
 """Page that decides a pending memory together with all that are alike, as one batch (SPEC W12)."""
 
+from collections import Counter
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import owner_label, render_page
 from memoryhub.admin.object_actions import report_skipped, submitted_change, submitted_text
+from memoryhub.auth.actions import VersionMismatch
 from memoryhub.unfold import Page
 from strength.actions.curation_sets import curate_many
 from strength.actions.review_alike import MAX_ALIKE, alike_memories
@@ -60,7 +62,9 @@ def _decide(request: HttpRequest, params: ReviewParams, item: Item, alike: list[
         return HttpResponseRedirect(params.alike_address(item))
     result = curate_many(memories=memories, versions=versions, verb=verb, **submitted_change(request))
     screen: Any = admin.site.get_model_admin(Memory)
-    report_skipped(screen, request, {str(error): len(rows) for error, rows in result.skipped})
+    refusals = Counter({str(error): len(rows) for error, rows in result.skipped})
+    refusals[str(VersionMismatch(0))] += len(versions) - len(memories)  # not alike any more
+    report_skipped(screen, request, +refusals)
     if result.changed:
         log_memories(request, result.changed, verb)
         undo_data = {BATCH: str(result.batch), COUNT: len(result.changed)}

@@ -13,7 +13,7 @@ LONG_ID: Final = "u" * 250
 LONG_TEXT: Final = 20 * "Sentences about the weather, the boats and the long way home, "
 ID_FIELDS: Final = ("user_id", "author", "who_name")
 DECIDES: Final = ("kind", "language", "operation", "outcome", "password", "state", "status", "verb")
-"""Fields without choices whose value decides what a page shows."""
+"""Fields without choices that decide by their value what a page shows."""
 
 
 def plant_long_values() -> None:

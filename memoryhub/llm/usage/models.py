@@ -12,7 +12,7 @@ class LedgerEntry(models.Model):
     """One call to a language model or a remote embedder (SPEC A9): figures only, never a text.
 
     The agent is a name and not a key: accounts outlive whom they are about. Where a user is erased the row stays for
-    the accounts and loses the actor (`SET_NULL`), so that nothing says any more whose call it was.
+    the accounts and loses the actor (`SET_NULL`), so that the call cannot be attributed any more.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

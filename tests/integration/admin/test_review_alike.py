@@ -144,12 +144,11 @@ def test_a_former_decision_is_not_reverted_with_others(hub: Hub) -> None:
     assert alike_memories(plain) == [plain, second] and alike_memories(again) == [again]
 
 
-def test_a_text_that_changed_since_it_was_shown_is_left(boss: Client, hub: Hub) -> None:
+@pytest.mark.parametrize("content", [WORDING.format(99), "Another wording."])
+def test_a_text_that_changed_since_it_was_shown_is_left(boss: Client, hub: Hub, content: str) -> None:
     alike = versions(hub.actor, 1, 2, 3)
     page = page_for(boss, alike[0])
-    edit_memory(
-        memory=alike[1], values={"content": WORDING.format(99)}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=alike[1], values={"content": content}, expected_version=None, by=BY, reason="", now=NOW)
     late = versions(hub.actor, 4)[0]
     answer = decide(boss, page, "approve")
     assert states([*alike, late]) == [Status.ACTIVE, Status.PENDING, Status.ACTIVE, Status.PENDING]
