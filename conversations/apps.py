@@ -13,7 +13,7 @@ class ConversationsConfig(AppConfig):
         from conversations.admin import instructions, playground, retention, sessions, talk, what_if
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import agents, dashboard
-        from memoryhub.auth.erasure import FILE_SOURCES
+        from memoryhub.auth.erasure import FORGETTERS
         from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedSession
         from memoryhub.importexport.native.exporter import EXPORT_FORMATS
@@ -25,5 +25,5 @@ class ConversationsConfig(AppConfig):
         PAGES.extend([*playground.PAGES, *talk.PAGES, *instructions.PAGES, *what_if.PAGES])
         dashboard.PANELS.append(sessions.session_panel)
         agents.NOTES.append(retention.retention_note)
-        FILE_SOURCES.append(playground.cached_files)
+        FORGETTERS.append(playground.forget_runs)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

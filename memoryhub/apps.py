@@ -15,21 +15,20 @@ class MemoryhubConfig(AppConfig):
         from memoryhub import maintenance_jobs  # noqa: F401  registering its jobs
         from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users, waiting
         from memoryhub.admin.labels import label_models
-        from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.auth.orders import caller_of
         from memoryhub.auth.roles import apply_roles
+        from memoryhub.db.shared_cache import delete_expired
         from memoryhub.doctor import require_database
         from memoryhub.embeddings.jobs import backfill_pieces
-        from memoryhub.importexport.foreign.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES
-        from memoryhub.jobs.registry import ORDER_CHECKS
+        from memoryhub.jobs.registry import ORDER_CHECKS, ROUNDS
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
         from memoryhub.unfold import PAGES
 
         label_models()
         autodiscover_modules("jobs")  # registers the jobs of the apps
         SOURCES["embeddings"] = backfill_pieces
-        FILE_SOURCES.append(files_of)
+        ROUNDS.append(delete_expired)
         ORDER_CHECKS.append(caller_of)
         users.unregister_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]

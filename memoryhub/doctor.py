@@ -9,16 +9,19 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
+from memoryhub.db.schema import newer_problem
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
+from memoryhub.jobs.hosts import SECRET_KEY, differences
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.registry import KINDS
+from memoryhub.jobs.retries import State
 from memoryhub.jobs.status import jobs_status
 from memoryhub.llm.client import NOT_CONFIGURED, llm_provider
 from memoryhub.llm.errors import ProviderError
@@ -28,8 +31,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.caps import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
-from memoryhub.logs import PACKAGES
-from memoryhub.runtime.postgres import PostgresError, disk_space
+from memoryhub.runtime.postgres import PostgresError, watched_space
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
 from memoryhub.tenancy.models import Actor
@@ -74,15 +76,8 @@ def server() -> Iterator[Finding]:
     for name in ("database", "migrations"):
         is_ok, detail = run_check(CHECKS[name])
         yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
-    applied = MigrationExecutor(connection).loader
-    unknown = sorted(
-        f"{app}.{name}" for app, name in applied.applied_migrations if (app, name) not in applied.graph.nodes
-    )
-    if newer := [migration for migration in unknown if migration.startswith(PACKAGES)]:
-        detail = (
-            f"a newer release has written this database ({', '.join(newer)}); run that release, or restore a backup"
-        )
-        yield Finding(Level.BROKEN, "migrations", detail)
+    if problem := newer_problem():
+        yield Finding(Level.BROKEN, "migrations", problem)
     major, pgvector = _versions()
     level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
     yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
@@ -139,10 +134,10 @@ def environment() -> Iterator[Finding]:
 
 
 def disk() -> Iterator[Finding]:
-    """Check that the database has room to grow."""
-    if (space := disk_space(settings.ENVIRONMENT)) is not None:
-        level = Level.BROKEN if space.is_full else Level.WARNING if space.is_low else Level.FINE
-        yield Finding(level, "disk", f"{space.path}: {space.detail}")
+    """Check that the database and the data folder have room to grow."""
+    space = watched_space(settings.ENVIRONMENT)
+    level = Level.BROKEN if space.is_full else Level.WARNING if space.is_low else Level.FINE
+    yield Finding(level, "disk", f"{space.path}: {space.detail}")
 
 
 def workers() -> Iterator[Finding]:
@@ -150,10 +145,20 @@ def workers() -> Iterator[Finding]:
     state = jobs_status(datetime.now(UTC))
     detail = f"{state.sentence} {state.advice}".rstrip()
     yield Finding(Level.FINE if state.is_healthy else Level.WARNING, "workers", detail)
+    unknown = Job.objects.filter(state=State.QUEUED).exclude(kind__in=KINDS).count()
+    if unknown:
+        detail = f"{unknown} jobs are of kinds that this release does not know; they wait for a worker that does"
+        yield Finding(Level.WARNING, "jobs", detail)
     ended_badly = Job.objects.ended_badly().count()
     if ended_badly:
         detail = f"{ended_badly} jobs failed or are dead; `manage.py jobs list` says why, `jobs retry` sends them back"
         yield Finding(Level.WARNING, "jobs", detail)
+
+
+def hosts() -> Iterator[Finding]:
+    """Compare the settings that all hosts must have alike with those of living workers."""
+    for name, detail in differences():
+        yield Finding(Level.BROKEN if name == SECRET_KEY else Level.WARNING, "hosts", detail)
 
 
 def embeddings() -> Iterator[Finding]:
@@ -337,6 +342,7 @@ def sign_in() -> Iterator[Finding]:
 
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, environment, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
+    server, environment, disk, workers, hosts, embeddings, language_model, words, tokens, spending, access, sign_in,
+    policies,
 ]  # fmt: skip
 """Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

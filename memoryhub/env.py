@@ -27,9 +27,10 @@ POOL_OF_A_PROCESS = 5  # with two, a slow export and an import would occupy all
 
 PREFIX: Final = "MEMORYHUB_"
 _NAMES: Final = (
-    "ADOPT_DATA", "CLUSTER_TABLES", "DATA_DIR", "DB_POOL_MAX", "DB_POOL_MIN", "EMBEDDING_API_KEY",
-    "EMBEDDING_BASE_URL", "EMBEDDING_DIMENSION", "EMBEDDING_MODEL", "EMBEDDING_PROVIDER", "HEARTBEAT",
-    "IMPORT_TOKEN", "LLM_API_KEY", "LLM_BASE_URL", "LLM_CONTEXT_WINDOW", "LLM_CONTEXT_WINDOW_CHAT",
+    "ADOPT_DATA", "CLUSTER_TABLES", "DATA_DIR", "DB_POOL_MAX", "DB_POOL_MIN", "DRAIN_SECONDS",
+    "EMBEDDING_API_KEY", "EMBEDDING_BASE_URL", "EMBEDDING_DIMENSION", "EMBEDDING_MODEL", "EMBEDDING_PROVIDER",
+    "HEARTBEAT", "IMPORT_TOKEN", "LLM_API_KEY", "LLM_BASE_URL", "LLM_CONTEXT_WINDOW",
+    "LLM_CONTEXT_WINDOW_CHAT",
     "LLM_CONTEXT_WINDOW_COMPACT", "LLM_CONTEXT_WINDOW_EXTRACT", "LLM_CONTEXT_WINDOW_JUDGE",
     "LLM_CONTEXT_WINDOW_ROUTE", "LLM_CONTEXT_WINDOW_SUMMARIZE", "LLM_MODEL", "LLM_MODEL_CHAT", "LLM_MODEL_COMPACT",
     "LLM_MODEL_EXTRACT", "LLM_MODEL_JUDGE", "LLM_MODEL_ROUTE", "LLM_MODEL_SUMMARIZE", "LLM_PARALLEL", "LLM_PRICES",
@@ -77,6 +78,7 @@ class Environment:
     prices: PriceList
     web_processes: int
     cluster_tables: bool
+    drain_seconds: int
     import_token: str = field(repr=False)
 
     @property
@@ -101,6 +103,11 @@ class Environment:
     @property
     def web_folder(self) -> Path:
         return self.data_dir / "web"
+
+    @property
+    def stopping_mark(self) -> Path:
+        """The file that exists while this host's web server is about to stop."""
+        return self.web_folder / "stopping"
 
 
 MAX_SECONDS: Final = 3600
@@ -143,6 +150,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         prices=_prices(source),
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
+        drain_seconds=_integer(source, "MEMORYHUB_DRAIN_SECONDS", 0, low=0, high=60),
         import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
 

@@ -61,7 +61,7 @@ def import_file(job: JobContext) -> Writes | None:
 @job("forget_old_uploads", at_once=1, daily_at="04:15")
 def forget_old_uploads(job: JobContext) -> None:
     """Delete uploaded files that were not imported for a week."""
-    uploads.delete_old_uploads(timezone.now())
+    delete_in_steps(job, uploads.old_pieces(timezone.now()))
 
 
 @job("forget_old_sessions", at_once=1, daily_at="04:00")

@@ -2,7 +2,8 @@
 
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, Invitation
-from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.db.shared_cache import SharedValue
+from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import CapReached, LedgerEntry, TokenFactors
 from memoryhub.search.models import ClusteringState, EmbeddingSpace, TermStatistic

@@ -95,16 +95,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
 
 
-def shared_cache(name: str) -> dict[str, Any]:
-    """Return a cache that all processes of the web server see."""
-    folder = ENVIRONMENT.shared_folder
-    if folder is None or not ENVIRONMENT.is_web:
-        return {"BACKEND": LOCAL_MEMORY, "LOCATION": name}
-    return {"BACKEND": "memoryhub.json_cache.JSONFileCache", "LOCATION": folder / name}
-
+SHARED_CACHE = "memoryhub.db.shared_cache.SharedCache"
 
 CACHES: dict[str, dict[str, Any]] = {
-    "default": {**shared_cache("default"), "OPTIONS": {"MAX_ENTRIES": 1_000}},
+    # Used one-time codes, documents of sign-in providers, pauses of a router's model.
+    "default": {"BACKEND": SHARED_CACHE, "LOCATION": "default", "OPTIONS": {"MAX_ENTRIES": 10_000}},
+    # Runs of the playground (`conversations.admin.playground`), which hold texts.
+    "playground": {"BACKEND": SHARED_CACHE, "LOCATION": "playground", "OPTIONS": {"MAX_ENTRIES": 1_000}},
     # Vectors of the latest queries (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
     "query_vectors": {
         "BACKEND": LOCAL_MEMORY,
@@ -113,7 +110,12 @@ CACHES: dict[str, dict[str, Any]] = {
         "OPTIONS": {"MAX_ENTRIES": 2_000},
     },
     # Ids of the results returned to each MCP session (`memoryhub.mcp.calls`).
-    "mcp_sessions": {**shared_cache("mcp_sessions"), "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}},
+    "mcp_sessions": {
+        "BACKEND": SHARED_CACHE,
+        "LOCATION": "mcp_sessions",
+        "TIMEOUT": 12 * 3600,
+        "OPTIONS": {"MAX_ENTRIES": 2_000},
+    },
 }
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -11,11 +11,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from django.conf import settings
 from django.core.cache import caches
 from django.core.management import call_command
 from django.db import OperationalError, connection, connections, transaction
 from psycopg.errors import ObjectInUse
 
+from memoryhub.db.shared_cache import SharedCache
 from memoryhub.llm.usage.calibration import calibrated
 from memoryhub.runtime.processes import FileLock
 
@@ -157,8 +159,9 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
 
 def forget_caches() -> None:
     """Forget what a process keeps of its database's rows between requests."""
-    for each in caches:
-        caches[each].clear()
+    for each in settings.CACHES:
+        if not isinstance(caches[each], SharedCache):  # their rows are of the test's transaction
+            caches[each].clear()
     calibrated.forget()
 
 

@@ -1,22 +1,19 @@
 """Playground (SPEC W3): the exact context of a call now, with every candidate and why it was included or not.
 
-A run changes no memory. The message may be private: it is posted, and a run is stored for some minutes in the web
-server's cache only, so that a button at a memory can return to it; it is neither logged nor stored in a table.
-Returning fills in the form: only a POST assembles a context.
+A run changes no memory. The message may be private: it is posted, and a run is kept for some minutes in a shared cache
+only, so that a button at a memory can return to it; it is neither logged nor in a backup. Returning fills in the form:
+only a POST assembles a context.
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from threading import Timer
 from typing import Any, Final
 from uuid import UUID
 
 from django import forms
-from django.conf import settings
-from django.core.cache import cache
+from django.core.cache import caches
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, UUIDField, Value, When
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -96,6 +93,7 @@ DEGRADED_LABELS: Final = {
     PROJECT: _("There is no such project, or it has no content."),
     ROUTING: _("No project was found by the message."),
 }
+CACHE: Final = "playground"
 CACHE_SECONDS: Final = 900
 TOKEN_BYTES: Final = 16
 
@@ -116,11 +114,7 @@ def _cache_key(request: HttpRequest, token: str) -> str:
 def cache_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     key = _cache_key(request, token)
-    cache.set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
-    # A file-based cache deletes an expired run only when it is read, so delete it explicitly.
-    timer = Timer(CACHE_SECONDS, cache.delete, [key])
-    timer.daemon = True
-    timer.start()
+    caches[CACHE].set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
     return token
 
 
@@ -131,19 +125,19 @@ def _run_of(cached: Mapping[str, Any]) -> Run:
     return Run(cached["settings"], RunOutcome(**{**outcome, "items": items}), actor_id and UUID(actor_id))
 
 
-def cached_files(actor_id: UUID) -> Iterable[Path]:
-    """Return the files of all runs where processes share them: their names do not contain the owner."""
-    return (settings.ENVIRONMENT.web_folder / "default").glob("*.djcache")
+def forget_runs(actor_id: UUID) -> None:
+    """Forget all runs, as their keys do not contain the owner."""
+    caches[CACHE].clear()
 
 
 def load_run(request: HttpRequest, token: str) -> Run | None:
     """Return a cached run of this person; None where it expired or its actor was erased."""
     is_token = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
-    cached: dict[str, Any] | None = cache.get(_cache_key(request, token)) if is_token else None
+    cached: dict[str, Any] | None = caches[CACHE].get(_cache_key(request, token)) if is_token else None
     run = None if cached is None else _run_of(cached)
     if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
         return run
-    cache.delete(_cache_key(request, token))
+    caches[CACHE].delete(_cache_key(request, token))
     return None
 
 

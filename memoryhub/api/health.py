@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.db.pool import own_connection
+from memoryhub.db.schema import waiting_migrations
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.status import DatabaseCollector, jobs_status
 from memoryhub.llm.errors import ProviderError
-from memoryhub.runtime.postgres import disk_space
+from memoryhub.runtime.postgres import watched_space
 
 CheckResult = tuple[bool, str]
 
@@ -62,8 +62,7 @@ def _database() -> CheckResult:
 
 
 def _migrations() -> CheckResult:
-    executor = MigrationExecutor(connection)
-    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    waiting = waiting_migrations()
     detail = f"{len(waiting)} migrations are waiting; run `manage.py migrate`."
     return not waiting, detail if waiting else "up to date"
 
@@ -85,13 +84,17 @@ def _workers() -> CheckResult:
 
 
 def _disk() -> CheckResult:
-    space = disk_space(settings.ENVIRONMENT)
-    if space is None:
-        return True, "the database's disk is not ours to see"
+    space = watched_space(settings.ENVIRONMENT)
     return not space.is_full, space.detail
 
 
+def _serving() -> CheckResult:
+    is_stopping = settings.ENVIRONMENT.stopping_mark.exists()
+    return not is_stopping, "this host is about to stop" if is_stopping else "requests are accepted"
+
+
 CHECKS: dict[str, Callable[[], CheckResult]] = {
+    "serving": _serving,
     "database": _database,
     "migrations": _migrations,
     "embedder": _embedder,

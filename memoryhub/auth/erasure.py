@@ -8,8 +8,6 @@ the actor (`on_delete=SET_NULL`).
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -48,8 +46,8 @@ UNREACHABLE_COPIES: Final = ("exported_trees", "database_pages", "backups")
 
 VACUUM_KIND: Final = "vacuum"
 
-FILE_SOURCES: Final[list[Callable[[UUID], Iterable[Path]]]] = []
-"""Functions that name an actor's files, registered by apps; they are deleted with its rows."""
+FORGETTERS: Final[list[Callable[[UUID], object]]] = []
+"""Functions that forget an actor's texts where no row names the actor, registered by apps."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,8 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     """
     actor = _actor_to_erase(agent_id, user_id, by)
     key = actor.pk
-    files = [path for list_files in FILE_SOURCES for path in list_files(key)]
-    for path in files:
-        transaction.on_commit(partial(path.unlink, missing_ok=True))
+    for forget in FORGETTERS:
+        forget(key)
     erased, anonymised = {LogEntry._meta.db_table: _delete_log_entries(key)}, dict[str, int]()
     for model in actor_models():
         is_anonymised = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL

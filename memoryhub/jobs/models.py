@@ -106,6 +106,7 @@ class Worker(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
+    settings = models.JSONField(db_default={}, help_text="Settings of its host that all hosts must have alike.")
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
 

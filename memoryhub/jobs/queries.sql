@@ -70,6 +70,8 @@ ON CONFLICT DO NOTHING
 -- name: offer
 -- Offer what is due to one worker, and to no other for a while, in the order of turns. Kinds of which enough run, and
 -- jobs whose like is running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
+-- Kinds that this release does not `know` are left to others; so are those that ask a model, where this host has none
+-- and a living worker of another host has one.
 -- Materialized: a planner that runs the choice once for each row would offer more than LIMIT allows.
 WITH limits AS MATERIALIZED (
     SELECT * FROM unnest(%(limits)s::text[], %(kinds)s::text[], %(most)s::int[]) AS limits (name, kind, most)
@@ -84,6 +86,11 @@ WITH limits AS MATERIALIZED (
     WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
         AND waiting.state = 'queued' AND waiting.due_at <= now()
         AND waiting.kind <> ALL (ARRAY(SELECT kind FROM bounded))
+        AND waiting.kind = ANY (%(known)s::text[])
+        AND (waiting.kind <> ALL (%(without_model)s::text[]) OR NOT EXISTS (
+            SELECT FROM memoryhub_worker AS able
+            WHERE able.seen_at > now() - interval '30 seconds' AND able.settings ->> 'MEMORYHUB_LLM_PROVIDER' <> 'none'
+        ))
         AND (waiting.key = '' OR NOT EXISTS (
             SELECT FROM memoryhub_job AS running
             WHERE running.state = 'running' AND running.kind = waiting.kind AND running.key = waiting.key
@@ -193,7 +200,8 @@ WHERE state = 'running' AND worker = %(worker)s
 FOR UPDATE SKIP LOCKED
 
 -- name: record_heartbeat
-INSERT INTO memoryhub_worker (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
+INSERT INTO memoryhub_worker (id, host, pid, settings, started_at, seen_at)
+VALUES (%(id)s, %(host)s, %(pid)s, %(settings)s::jsonb, now(), now())
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
 
 -- name: insert_schedule

@@ -126,7 +126,17 @@ class Offer:
 def offer(count: int) -> list[Offer]:
     limits = [(limit.name, kind.name, limit.most) for kind in KINDS.values() for limit in limits_of(kind)]
     names, kinds, most = map(list, zip(*limits, strict=True)) if limits else ([], [], [])
-    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, limits=names, kinds=kinds, most=most)
+    has_model = settings.LLM.provider != "none"
+    rows = query(
+        "offer",
+        count=count,
+        for_seconds=OFFERED_SECONDS,
+        limits=names,
+        kinds=kinds,
+        most=most,
+        known=list(KINDS),
+        without_model=[] if has_model else [kind.name for kind in KINDS.values() if kind.asks_model],
+    )
     return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in rows]
 
 

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from memoryhub.env import REPLACED
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.retries import State
-from memoryhub.runtime.postgres import disk_space
+from memoryhub.runtime.postgres import watched_space
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)
 """Workers record a heartbeat every five seconds."""
@@ -130,9 +130,10 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("memoryhub_jobs", "Jobs by state, those done left out.", labels=["state"])
     wait = GaugeMetricFamily("memoryhub_job_wait_seconds", "For how long the oldest due job has waited.")
     workers = GaugeMetricFamily("memoryhub_workers", "Workers that were seen just now.")
-    disk = GaugeMetricFamily("memoryhub_disk_free_bytes", "Free space where the embedded database lies.")
-    if (space := disk_space(settings.ENVIRONMENT)) is not None:
-        disk.add_metric([], space.free_mb << 20)
+    disk = GaugeMetricFamily(
+        "memoryhub_disk_free_bytes", "Free space where the embedded database lies, or the data folder."
+    )
+    disk.add_metric([], watched_space(settings.ENVIRONMENT).free_mb << 20)
     replaced = GaugeMetricFamily("memoryhub_web_replaced", "Web processes replaced since the start.")
     replaced.add_metric([], _replaced())
     # Reported during an outage too, like disk space; other metrics are absent then.

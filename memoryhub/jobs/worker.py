@@ -8,6 +8,7 @@ time, or it is replaced.
 All workers are forked from the sentinel, which has imported everything that jobs need: they share that memory.
 """
 
+import json
 import logging
 import multiprocessing
 import os
@@ -31,6 +32,7 @@ from django_q.worker import worker as run_tasks
 from memoryhub.ids import new_id
 from memoryhub.jobs import executor
 from memoryhub.jobs.context import query
+from memoryhub.jobs.hosts import own_settings
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS, ROUNDS
@@ -90,7 +92,7 @@ class JobBroker(Broker):
                 "func": executor.run,
                 "args": (offered,),
                 "kwargs": {},
-                "timeout": KINDS[offered.kind].limit_seconds if offered.kind in KINDS else int(Conf.TIMEOUT),
+                "timeout": KINDS[offered.kind].limit_seconds,
             }
             for offered in offer(count)
         ]
@@ -228,9 +230,9 @@ class WorkerPool(Sentinel):
             self.show_life()
 
     def _record_heartbeats(self) -> None:
-        host = socket.gethostname()[:255]
+        host, settings_noted = socket.gethostname()[:255], json.dumps(own_settings())
         for worker in self.workers:
-            query("record_heartbeat", id=worker.id, host=host, pid=worker.process.pid)
+            query("record_heartbeat", id=worker.id, host=host, pid=worker.process.pid, settings=settings_noted)
 
     def _wait(self, seconds: float) -> None:
         self.wakeups.wait(seconds, *(worker.results._reader for worker in self.workers))  # type: ignore[attr-defined]

@@ -207,6 +207,7 @@ class Supervisor:
                     self._keep_alive()
             except StopRequested:
                 self.say("Stopping.")
+                self._drain()
             finally:
                 self._end_children()
                 if self.cluster:
@@ -252,7 +253,8 @@ class Supervisor:
         if not self.serves_web:
             for sentence in unknown_settings(os.environ):  # as `first_run` does
                 self.say(sentence)
-            return  # only the web server's supervisor migrates; two at once would conflict
+            self._step("manage.py", "migrate", "--wait")  # only the supervisor of a web server migrates
+            return
         # Delete files of former web processes, so that metrics start at zero.
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)
         if self.environment.shared_folder:
@@ -320,6 +322,15 @@ class Supervisor:
         self.say("PostgreSQL runs again.")
         if cluster.connection() != before:
             self._end_children()
+
+    def _drain(self) -> None:
+        """Fail readiness while serving, so that a balancer turns to other hosts; a second signal ends the wait."""
+        deadline = time.monotonic() + self.environment.drain_seconds
+        if self.serves_web and self.environment.drain_seconds:
+            private_folder(self.environment.web_folder)
+            self.environment.stopping_mark.touch()
+            while self.wakeups.stops < 2 and (remaining := deadline - time.monotonic()) > 0:
+                self.wakeups.wait(min(WATCH_SECONDS, remaining))
 
     def _end_children(self) -> None:
         running = [child.process for child in self.children if child.process is not None]

@@ -11,7 +11,7 @@ import pytest
 from conversations.models import Session
 from memoryhub.auth.models import ApiKey
 from memoryhub.importexport.foreign.models import Import
-from memoryhub.importexport.foreign.uploads import upload_path
+from memoryhub.importexport.foreign.uploads import uploaded_file
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer
@@ -122,7 +122,7 @@ def test_several_files_and_folders_go_up_as_a_zip(page: Any, stage: Stage, tmp_p
     press(page, "Upload and preview")
     page.wait_for_url("**/admin/imports/*-*/")
     row = Import.objects.latest("created_at")
-    with zipfile.ZipFile(upload_path(row)) as archive:
+    with uploaded_file(row) as path, zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         inside = "" if chooser == "#id_file" else "librechat/"
         assert sorted(archive.namelist()) == [f"{inside}{Path(each).name}" for each in files]

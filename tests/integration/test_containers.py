@@ -38,12 +38,12 @@ def test_every_file_of_the_image_is_there_and_let_in() -> None:
         assert app in copied
 
 
-def test_web_and_worker_share_the_uploaded_files() -> None:
+def test_a_worker_reads_uploaded_files_on_a_disk() -> None:
     home = re.search(r"^ +MEMORYHUB_DATA_DIR=(\S+)", DOCKERFILE, re.MULTILINE)
     assert home is not None
     target = f"{home[1]}/{uploads_folder().name}"
-    mounted = {name: COMPOSE["services"][name]["volumes"] for name in ("web", "worker")}
-    assert mounted["web"] == mounted["worker"] == [f"imports:{target}"]
+    assert COMPOSE["services"]["worker"]["volumes"] == [f"imports:{target}"]
+    assert "volumes" not in COMPOSE["services"]["web"]
     assert "imports" in COMPOSE["volumes"] and f"memoryhub -m 0700 {target}" in DOCKERFILE
 
 
@@ -120,9 +120,12 @@ def test_workers_by_themselves_need_a_database_elsewhere(tmp_path: Path) -> None
 
 def test_workers_by_themselves_name_misspelt_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYHUB_WORKER", "4")
-    values = {"MEMORYHUB_DATA_DIR": str(tmp_path), "DATABASE_URL": "postgresql://memoryhub@database/memoryhub"}
+    values = {"MEMORYHUB_DATA_DIR": str(tmp_path), "DATABASE_URL": "postgresql://memoryhub@127.0.0.1:1/memoryhub"}
     said: list[str] = []
-    Supervisor(read_environment(values), say=said.append, programs=programs_named(["worker"]))._prepare()
+    monkeypatch.setenv("DATABASE_URL", values["DATABASE_URL"])
+    supervisor = Supervisor(read_environment(values), say=said.append, programs=programs_named(["worker"]))
+    with pytest.raises(SupervisorError, match="migrate --wait"), supervisor.wakeups:  # there is no such database
+        supervisor._prepare()
     assert "MEMORYHUB_WORKER is no setting and has no effect. Is MEMORYHUB_WORKERS meant?" in said
 
 

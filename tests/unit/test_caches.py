@@ -16,7 +16,7 @@ EXACT = "one whole text: a hit saves less than the time of a request varies, and
 
 CACHES = {
     "conversations.actions.context.context_layers": BUILT,
-    "conversations.admin.playground.cache": OWN,
+    "conversations.admin.playground.caches[CACHE]": OWN,
     "conversations.domain.budget._fit.freed": "lives as long as one context",
     "conversations.domain.content.label": WORD,
     "conversations.domain.statements.names._is_common": WORD,
@@ -146,4 +146,4 @@ def test_caches_are_listed() -> None:
 
 
 def test_djangos_caches_are_listed() -> None:
-    assert set(settings.CACHES) == {"default", "query_vectors", "mcp_sessions"}
+    assert set(settings.CACHES) == {"default", "playground", "query_vectors", "mcp_sessions"}

@@ -14,7 +14,7 @@ from memoryhub.tenancy.models import ActorRow
 class Import(ActorRow):
     """One import into an actor's memory: its principal, file, state and report.
 
-    An uploaded file stays in the data folder under the import's id until it is imported, or for a week. `report` holds
+    The pieces of an uploaded file are kept until it is imported, or for a week. `report` holds
     counts by type of row and the first notes, which quote nothing of the file.
     """
 
@@ -44,6 +44,25 @@ class Import(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.format} {str(self.id)[:8]}"
+
+
+class UploadedPiece(ActorRow):
+    """Encrypted bytes of an import's file from `offset` on; in the database, as another host may read them."""
+
+    import_id = models.UUIDField()
+    offset = models.PositiveBigIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        app_label = "memoryhub"
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(name="uploaded_piece_of_actor", fields=["actor", "id"]),
+            models.UniqueConstraint(name="uploaded_piece_once", fields=["import_id", "offset"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.import_id}: {self.offset}"
 
 
 class ImportedRow(ActorRow):

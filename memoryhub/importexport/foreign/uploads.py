@@ -1,17 +1,17 @@
-"""Imports of uploaded files: chunks into the data folder, then jobs that preview, import and undo."""
+"""Imports of uploaded files: pieces into the database, then jobs that preview, import and undo."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.utils.text import format_lazy
 from django.utils.timezone import now as clock
 from django.utils.translation import gettext_lazy as _
@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.auth import audit
 from memoryhub.auth.orders import job_principal, order_of
 from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.auth.sealed import cipher
 from memoryhub.env import private_folder
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
@@ -34,7 +35,7 @@ from memoryhub.importexport.foreign.imports import (
     stored_report,
     undo_rows,
 )
-from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.importexport.native.importer import TargetNames
 from memoryhub.importexport.native.jsonl import BrokenFile
 from memoryhub.jobs.context import JobContext
@@ -46,7 +47,12 @@ KIND: Final = "import_file"
 MAX_UPLOAD_BYTES: Final = 8 * 2**30
 """Of all files that wait to be imported for one agent."""
 
+PIECE_BYTES: Final = 2**20
+PIECES_AT_ONCE: Final = 4
 RETENTION: Final = timedelta(days=7)
+LONGEST_READ: Final = timedelta(hours=2)
+"""For which a job may read a file; the deadline of its kind is an hour."""
+
 SECONDS_PER_BATCH: Final = 60.0
 SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md", ".csv", ".tsv")
 UNDO_REASON: Final = "Undo of an import."
@@ -91,12 +97,9 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
     if (waiting["size"] or 0) + len(data) > MAX_UPLOAD_BYTES:
         text = _("The files that an agent’s imports wait with have at most {most} bytes: run, or wait for, the others.")
         raise CannotImport(format_lazy(text, most=MAX_UPLOAD_BYTES))
-    path = upload_path(row)
-    private_folder(path.parent)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.truncate(row.size)  # remove bytes of a chunk after a rollback of its transaction
-        file.seek(row.size)
-        file.write(data)
+    for start in range(0, len(data), PIECE_BYTES):
+        piece = _cipher().encrypt(data[start : start + PIECE_BYTES])
+        UploadedPiece.objects.create(actor_id=row.actor_id, import_id=row.pk, offset=row.size + start, data=piece)
     row.size += len(data)
     row.save(update_fields=["size"])
     return row
@@ -109,14 +112,40 @@ def _check_caller(row: Import, by: Principal) -> None:
         )
 
 
-def upload_path(row: Import) -> Path:
+@contextmanager
+def uploaded_file(row: Import) -> Iterator[Path]:
+    """Copy an import's file into the data folder while it is read. Raises CannotImport where pieces are missing."""
+    folder = private_folder(uploads_folder())
+    for left in folder.iterdir():  # by a worker that was killed
+        if left.stat().st_mtime < (clock() - LONGEST_READ).timestamp():
+            left.unlink(missing_ok=True)
     suffix = PurePosixPath(row.file_name).suffix.lower()
-    return uploads_folder() / f"{row.pk}{suffix if suffix in SUFFIXES else ''}"
+    with NamedTemporaryFile(dir=folder, suffix=suffix if suffix in SUFFIXES else "") as file:
+        pieces = _pieces(row).order_by("offset").values_list("data", flat=True)
+        for data in pieces.iterator(chunk_size=PIECES_AT_ONCE):
+            file.write(_decrypted(data))
+        file.flush()
+        if file.tell() < row.size:
+            raise CannotImport("The uploaded file is gone; begin another import.")
+        yield Path(file.name)
 
 
-def files_of(actor_id: UUID) -> list[Path]:
-    """Return the uploaded files of an actor's imports; waits for chunks that are being written."""
-    return [upload_path(row) for row in Import.objects.select_for_update().filter(actor_id=actor_id)]
+def _cipher() -> Any:
+    """Return the cipher of uploaded files, which are stored before their texts can be screened for secrets."""
+    return cipher("memoryhub.imports", "uploaded files")
+
+
+def _decrypted(data: bytes) -> bytes:
+    from cryptography.fernet import InvalidToken
+
+    try:
+        return bytes(_cipher().decrypt(bytes(data)))
+    except InvalidToken:
+        raise CannotImport("The file was uploaded under another SECRET_KEY; begin another import.") from None
+
+
+def _pieces(row: Import) -> QuerySet[UploadedPiece]:
+    return UploadedPiece.objects.filter(actor_id=row.actor_id, import_id=row.pk)
 
 
 def uploads_folder() -> Path:
@@ -206,13 +235,12 @@ def _import(job: JobContext, row: Import) -> Any:
     )
     problem = ""
     try:
-        archive = open_archive(upload_path(row), name=row.file_name, columns=row.columns)
-        context.format = resolve_format(archive, row.format, names)
-        import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
+        with uploaded_file(row) as path:
+            archive = open_archive(path, name=row.file_name, columns=row.columns)
+            context.format = resolve_format(archive, row.format, names)
+            import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:
         problem = str(error)
-    except FileNotFoundError:
-        problem = "The uploaded file is gone; begin another import."
 
     def writes() -> None:
         row.format = context.format
@@ -221,7 +249,7 @@ def _import(job: JobContext, row: Import) -> Any:
             setattr(row, "previewed_at" if dry_run else "imported_at", context.now)
         row.save(update_fields=["format", "report", "previewed_at", "imported_at"])
         if not problem and not dry_run:
-            transaction.on_commit(lambda: upload_path(row).unlink(missing_ok=True))
+            _pieces(row).delete()
 
     return writes
 
@@ -270,9 +298,8 @@ def _undo(job: JobContext, row: Import) -> Any:
     return writes
 
 
-def delete_old_uploads(now: datetime) -> int:
-    """Delete uploaded files that were not imported for a week; return their number."""
-    old = [path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return len(old)
+def old_pieces(now: datetime) -> QuerySet[UploadedPiece]:
+    """Return the pieces of files that were not imported for a week."""
+    return UploadedPiece.objects.filter(
+        import_id__in=Import.objects.filter(created_at__lt=now - RETENTION).values("pk")
+    )

@@ -290,6 +290,7 @@ EXCLUDED_TABLES: Final = {
     "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
     "memoryhub.Import": "What was taken into this installation, for its undo here.",
     "memoryhub.ImportedRow": "What was taken into this installation, for its undo here.",
+    "memoryhub.UploadedPiece": "Kept until the file is imported here.",
     "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
 }
 """Reasons by actors' tables that are not exported; apps add theirs in `AppConfig.ready`."""

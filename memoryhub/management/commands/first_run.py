@@ -19,9 +19,11 @@ from django.utils.translation import gettext as _
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import Scope, command
+from memoryhub.db.schema import schema_turn
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.env import data_folder, read_environment
 from memoryhub.importexport.demo import load_demo
+from memoryhub.jobs.hosts import differences
 from memoryhub.llm.errors import ProviderError
 from memoryhub.runtime.supervisor import web_url
 from memoryhub.tenancy.models import Agent
@@ -51,25 +53,28 @@ class Command(BaseCommand):
         now, users, password, key = datetime.now(UTC), get_user_model().objects, None, None
         for sentence in settings.INEFFECTIVE_SETTINGS:
             self.stderr.write(f"  Settings   {sentence}")
+        for _name, sentence in differences():
+            self.stderr.write(f"  Hosts      {sentence}")
         try:
             active_space()
         except ProviderError as error:
             # The server runs without an embedder; `doctor` and /readyz report it.
             self.stderr.write(f"  Embedder   {error}")
-        with transaction.atomic():
-            if not users.filter(is_superuser=True).exists():
-                password = secrets.token_urlsafe(12)
-                users.create_superuser(ADMIN, password=password)
-            if not ApiKey.objects.exists():
-                by = FIRST_WITH_DEMO if environment.demo else FIRST
-                key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
-        # Print at once: they are shown only here, and the process may be stopped during the demo's import.
-        self._print(url, password, key, None if options["print"] else environment.data_dir)
-        trail = AuditEntry.objects
-        is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
-        has_agents = Agent.objects.exists() or trail.exclude(agent_id="").exists()
-        if environment.demo and is_promised and not has_agents:
-            load_demo(by=command("demo"), now=datetime.now(UTC))
+        with schema_turn(self.stdout.write):  # two hosts that start at once would each make a login and the demo
+            with transaction.atomic():
+                if not users.filter(is_superuser=True).exists():
+                    password = secrets.token_urlsafe(12)
+                    users.create_superuser(ADMIN, password=password)
+                if not ApiKey.objects.exists():
+                    by = FIRST_WITH_DEMO if environment.demo else FIRST
+                    key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
+            # Print at once: they are shown only here, and the process may be stopped during the demo's import.
+            self._print(url, password, key, None if options["print"] else environment.data_dir)
+            trail = AuditEntry.objects
+            is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
+            has_agents = Agent.objects.exists() or trail.exclude(agent_id="").exists()
+            if environment.demo and is_promised and not has_agents:
+                load_demo(by=command("demo"), now=datetime.now(UTC))
 
     def _print(self, url: str, password: str | None, key: str | None, folder: Path | None) -> None:
         with translation.override(terminal_language(os.environ)):

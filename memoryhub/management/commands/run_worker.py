@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from memoryhub.embeddings.registry import embedding_provider
+from memoryhub.jobs.hosts import differences
 from memoryhub.jobs.worker import WorkerPool
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
@@ -32,6 +33,8 @@ class Command(BaseCommand):
         with suppress(ProviderError):
             embedding_provider()
         count_raw("memoryhub")
+        for _name, sentence in differences():
+            self.stderr.write(sentence)
         gc.collect()
         gc.freeze()
 

@@ -23,6 +23,9 @@ from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
 __all__ = ["ConnectionInfo", "DiskSpace", "EmbeddedCluster", "PostgresError", "disk_space", "explain_outage"]
 
 WARNING_FACTOR: Final = 5
+FOLDER_MB: Final = 20
+"""Megabytes that the data folder needs without the database: metrics are mapped into memory from files in it."""
+
 """A warning is given below this many times what must stay free."""
 
 
@@ -40,11 +43,12 @@ def explain_outage(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class DiskSpace:
-    """Free megabytes at a path, and how many must stay free."""
+    """Free megabytes at a path, and how many must stay free; of the database's disk, or of the data folder's alone."""
 
     path: Path
     free_mb: int
     min_free_mb: int
+    holds_database: bool = True
 
     @property
     def is_full(self) -> bool:
@@ -57,6 +61,9 @@ class DiskSpace:
     @property
     def detail(self) -> str:
         """Describe the free space, without the path, since the text is public."""
+        if not self.holds_database:
+            free = f"{self.free_mb} MB are free in the data folder"
+            return f"{free}, where web processes need some for metrics" if self.is_full else free
         free = f"{self.free_mb} MB are free where the database lies"
         if self.is_full:
             return f"{free}, less than {self.min_free_mb}: writes and jobs wait until there is room"
@@ -69,7 +76,21 @@ def disk_space(environment: Environment) -> DiskSpace | None:
         return None
     path = EmbeddedCluster(environment.data_dir).home
     try:
-        stats = os.statvfs(path)
+        return DiskSpace(path, _free_mb(path), environment.min_free_mb)
     except OSError:
         return None
-    return DiskSpace(path, stats.f_bavail * stats.f_frsize >> 20, environment.min_free_mb)
+
+
+def watched_space(environment: Environment) -> DiskSpace:
+    """Look at the disk of the embedded database, or where there is none, of the data folder."""
+    if (space := disk_space(environment)) is not None:
+        return space
+    path = environment.data_dir
+    while not path.exists():
+        path = path.parent
+    return DiskSpace(path, _free_mb(path), min(environment.min_free_mb, FOLDER_MB), holds_database=False)
+
+
+def _free_mb(path: Path) -> int:
+    stats = os.statvfs(path)
+    return stats.f_bavail * stats.f_frsize >> 20

@@ -23,7 +23,8 @@ from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry, CallSum
 from memoryhub.auth.principals import Scope
-from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.db.shared_cache import SharedValue
+from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.llm.usage.models import CapReached
 from memoryhub.search.models import ClusteringState, FrequentTerms, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
@@ -85,6 +86,8 @@ MACHINERY = {
     MemoryChange,
     Import,  # a page of its own
     ImportedRow,
+    UploadedPiece,
+    SharedValue,
 }
 MOST_QUERIES = 25
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)

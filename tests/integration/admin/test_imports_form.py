@@ -32,7 +32,7 @@ def test_several_files_of_the_form_are_one_import(
 
     row = Import.objects.get()
     assert answer.status_code == 302 and row.file_name == "files.zip" and row.size > 0
-    with zipfile.ZipFile(uploads.upload_path(row)) as archive:
+    with uploads.uploaded_file(row) as path, zipfile.ZipFile(path) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == {"0/a.json": b"[0]", "1/a.json": b"[1]"}
 
 

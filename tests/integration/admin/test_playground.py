@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,18 +16,15 @@ from django.urls import reverse
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
-from conversations.admin import playground
 from conversations.admin.context_breakdown import SOURCE_PAGES
 from conversations.admin.playground import CACHE_SECONDS, PERMISSIONS, SAVE_PERMISSION, SUGGESTED_MAX_TOKENS
 from conversations.models import Receipt
 from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
+from memoryhub.db.shared_cache import SharedValue
 from memoryhub.embeddings import spaces
-from memoryhub.env import read_environment
-from memoryhub.json_cache import JSONFileCache
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.runtime.processes import wait_until
 from memoryhub.tenancy.models import Actor
 from strength.models import MemoryNumbers
 from summaries.actions.projects import create_project
@@ -456,24 +452,8 @@ def test_the_lists_of_an_agent_and_user_are_asked_for_alone(boss: Client, hub: H
     assert found["users"] == [hub.actor.user_id] and str(hub.session.pk) in dict(found["sessions"])
 
 
-def test_runs_that_processes_share_as_files_go_with_any_user(
-    hub: Hub, settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
-) -> None:
-    settings.ENVIRONMENT = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})
-    shared = JSONFileCache(tmp_path / "web" / "default", {})
-    shared.set("playground:1:token", f"{SECRET_USER} said something")
-    with django_capture_on_commit_callbacks(execute=True):
-        erase_user(agent_id=hub.actor.agent_id, user_id=hub.actor.user_id, by=BY, now=NOW)
-    assert not [path for path in (tmp_path / "web").rglob("*") if path.is_file()]
-
-
-def test_files_of_runs_are_deleted_when_they_expire(
-    boss: Client, hub: Hub, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend = "memoryhub.json_cache.JSONFileCache"
-    settings.CACHES = settings.CACHES | {"default": {"BACKEND": backend, "LOCATION": str(tmp_path)}}
-    run(boss, hub)
-    assert len(kept := set(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(playground, "CACHE_SECONDS", 0.2)
-    run(boss, hub)
-    assert wait_until(lambda: set(tmp_path.iterdir()) == kept, timeout_seconds=60)
+def test_runs_go_with_any_user(boss: Client, hub: Hub) -> None:
+    run(boss, hub, message=f"{SECRET_USER} said something")
+    assert SharedValue.objects.filter(cache="playground").exists()
+    erase_user(agent_id=hub.actor.agent_id, user_id=hub.actor.user_id, by=BY, now=NOW)
+    assert not SharedValue.objects.filter(cache="playground").exists()

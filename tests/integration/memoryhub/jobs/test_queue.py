@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
@@ -16,9 +17,11 @@ from pytest_django.fixtures import Settings
 from memoryhub.auth.access import ensure_actor
 from memoryhub.jobs.context import QUERIES
 from memoryhub.jobs.executor import claim
-from memoryhub.jobs.models import Job
+from memoryhub.jobs.hosts import MODEL
+from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, enqueue_triggered, offer
 from memoryhub.jobs.registry import KINDS, After, UnknownKind, job_kind
+from memoryhub.jobs.status import ALIVE_WITHIN
 from memoryhub.llm.config import LLMConfig
 from memoryhub.tenancy.models import Agent
 
@@ -306,6 +309,21 @@ def test_events_of_many_sessions_are_turns_too() -> None:
     assert other in [each.job_id for each in offer(2)]
 
 
+def test_a_kind_that_this_release_does_not_know_is_left_to_others() -> None:
+    Job.objects.create(id=uuid4(), kind="later", due_at="2020-01-01T00:00Z")
+    known = enqueue("nothing")
+    assert [each.job_id for each in offer(5)] == [known]
+    assert Job.objects.get(kind="later").due_at.year == 2020, "not offered, so another host may take it at once"
+
+
+def test_jobs_for_a_model_are_left_to_a_host_that_has_one() -> None:
+    asking, other = enqueue("ask"), enqueue("nothing")
+    able = Worker.objects.create(id=uuid4(), host="b", pid=1, settings={MODEL: "openai small"})
+    assert [each.job_id for each in offer(5)] == [other]
+    Worker.objects.filter(pk=able.pk).update(seen_at=Now() - 2 * ALIVE_WITHIN)
+    assert [each.job_id for each in offer(5)] == [asking], "no living host has a model: the job says so"
+
+
 def pages_read(lanes: int) -> int:
     """Return how many pages an offer reads, of 4,000 due jobs of so many callers."""
     with transaction.atomic(), connection.cursor() as cursor:
@@ -316,7 +334,8 @@ def pages_read(lanes: int) -> int:
             [lanes, lanes],
         )
         cursor.execute("ANALYZE memoryhub_job")
-        values = {"count": 4, "for_seconds": 10, "limits": [], "kinds": [], "most": []}
+        values = {"count": 4, "for_seconds": 10, "limits": [], "kinds": [], "most": [], "known": ["nothing"]}
+        values["without_model"] = []
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {QUERIES['offer']}", values)
         [[plan]] = cursor.fetchone()
         transaction.set_rollback(True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +11,7 @@ from memoryhub.jobs import worker as module
 from memoryhub.jobs.executor import claim, run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.jobs.registry import job_kind
+from memoryhub.jobs.registry import KINDS, job_kind
 from memoryhub.jobs.worker import (
     PING_SECONDS,
     RESPONSE_SECONDS,
@@ -237,7 +237,7 @@ def test_the_broker_takes_no_task_from_elsewhere() -> None:
         JobBroker().enqueue("task")
 
 
-def test_a_job_that_nobody_registered_has_the_longest_deadline() -> None:
-    Job.objects.create(id=uuid4(), kind="gone", due_at="2020-01-01T00:00Z")
+def test_a_task_has_the_deadline_of_its_kind() -> None:
+    enqueue("nothing")
     (task,) = JobBroker().dequeue(5)
-    assert task["timeout"] == 3600 and isinstance(task["args"][0], Offer)
+    assert task["timeout"] == KINDS["nothing"].limit_seconds and isinstance(task["args"][0], Offer)

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,11 +12,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
 from conversations.models import Message, Session
 from memoryhub.importexport.foreign import imports, uploads
-from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.importexport.foreign.records import BRANCHES, UNUSED_FILES
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
@@ -60,30 +64,24 @@ def order(client: APIClient, import_id: str, verb: str, *, attempts: int = 1) ->
     return made(client.get(f"{API}/imports/{import_id}"))
 
 
-def test_an_uploaded_file_goes_with_its_user(
-    client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_an_uploaded_file_goes_with_its_user(client: APIClient, tmp_path: Path) -> None:
     upload(client, write_export("mem0", tmp_path, count=2))
     kept = upload(client, write_export("mem0", tmp_path, count=2), agent_id="kana", user_id="aoi")
-    with django_capture_on_commit_callbacks(execute=True):
-        made(client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki"))
-    assert [path.stem for path in folder.iterdir()] == [kept]
+    made(client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki"))
+    assert {str(each) for each in UploadedPiece.objects.values_list("import_id", flat=True)} == {kept}
 
 
-def test_an_import_is_previewed_taken_in_and_undone(
-    client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_an_import_is_previewed_taken_in_and_undone(client: APIClient, tmp_path: Path, folder: Path) -> None:
     import_id = upload(client, write_export("chatgpt", tmp_path, count=6))
     previewed = order(client, import_id, "preview")
     assert (previewed["state"], previewed["format"]) == ("previewed", "chatgpt")
     assert previewed["report"]["made"]["messages"] == 36
     assert not Session.objects.exists() and not ImportedRow.objects.exists()
-    with django_capture_on_commit_callbacks(execute=True):
-        done = order(client, import_id, "run")
+    done = order(client, import_id, "run")
     assert done["state"] == "imported" and done["report"]["made"] == previewed["report"]["made"]
     assert 0 < done["progress"]["done"] <= done["progress"]["total"]
     assert (Session.objects.count(), Message.objects.count()) == (6, 36)
-    assert not list(folder.glob("*")), "the file is not kept beside what came of it"
+    assert not list(folder.glob("*")) and not UploadedPiece.objects.exists(), "the file is kept no longer"
     assert [each["id"] for each in made(client.get(f"{API}/imports", NAMES))["results"]] == [import_id]
     undone = order(client, import_id, "undo")
     assert (undone["state"], undone["report"]["kept"]) == ("undone", 0)
@@ -134,6 +132,43 @@ def test_chunks_follow_each_other_and_may_be_repeated(client: APIClient) -> None
     assert client.post(address, {"offset": 12, "content": "no base64!"}).status_code == 400
     made(client.post(address, {"offset": 12, "content": base64.b64encode(b'"likes tea"}]').decode()}))
     assert order(client, row["id"], "run")["report"]["made"] == {"memories": 1}
+
+
+def test_a_file_is_read_in_its_order_whatever_its_pieces(
+    client: APIClient, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "PIECE_BYTES", 7)
+    path = tmp_path / "data.bin"
+    path.write_bytes(bytes(range(256)) * 3)
+    import_id = upload(client, path, at_once=100)
+    folder.mkdir(exist_ok=True)
+    (left := folder / "left by a killed worker").touch()
+    os.utime(left, (0, 0))
+    with uploads.uploaded_file(Import.objects.get(pk=import_id)) as copied:
+        assert copied.read_bytes() == path.read_bytes() and copied.suffix == ""
+    assert not list(folder.iterdir())
+
+
+def test_a_file_with_a_missing_piece_is_said_to_be_gone(client: APIClient, tmp_path: Path) -> None:
+    import_id = upload(client, write_export("mem0", tmp_path, count=2))
+    UploadedPiece.objects.filter(import_id=import_id).delete()
+    row = order(client, import_id, "run")
+    assert row["state"] == "failed" and "is gone" in row["report"]["problem"]
+
+
+def test_a_file_under_another_secret_key_says_so(client: APIClient, tmp_path: Path, settings: Settings) -> None:
+    import_id = upload(client, write_export("mem0", tmp_path, count=2))
+    stored = b"".join(bytes(data) for data in UploadedPiece.objects.values_list("data", flat=True))
+    assert b"memory" not in stored, "encrypted"
+    settings.SECRET_KEY = "another"
+    assert "another SECRET_KEY" in order(client, import_id, "run")["report"]["problem"]
+
+
+def test_files_that_were_not_imported_for_a_week_are_deleted(client: APIClient, tmp_path: Path) -> None:
+    old, kept = (upload(client, write_export("mem0", tmp_path, count=2)) for _ in range(2))
+    Import.objects.filter(pk=old).update(created_at=timezone.now() - uploads.RETENTION - timedelta(hours=1))
+    uploads.old_pieces(timezone.now()).delete()
+    assert {str(each) for each in UploadedPiece.objects.values_list("import_id", flat=True)} == {kept}
 
 
 @pytest.mark.parametrize(
