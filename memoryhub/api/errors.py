@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig
-from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler
 from drf_standardized_errors.types import ErrorResponse
@@ -16,9 +16,10 @@ from psycopg import errors as postgres_errors
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from memoryhub.api.problems import PROBLEM_JSON, Problem, disk_full, payload_too_large, problem, unavailable
+from memoryhub.api.problems import PROBLEM_JSON, READ_ONLY, Problem, disk_full, payload_too_large, problem, unavailable
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden
+from memoryhub.db.limits import is_read_only
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.usage.spending import SpendCapReached
@@ -141,6 +142,8 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
             if sqlstate == postgres_errors.DiskFull.sqlstate:
                 return disk_full("The database's disk is full; nothing was written.")
             return unavailable("database_unavailable", "The database is busy or away; try again shortly.")
+        case InternalError() if is_read_only(exc):
+            return unavailable("database_read_only", READ_ONLY)
         case ProviderError():
             return unavailable("provider_unavailable", str(exc))
     return None

@@ -29,7 +29,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Report readiness of each component; 503 while a required one is missing.
 
     An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed. On a full
-    disk reads go on.
+    disk, and where the database takes no writes, reads go on.
     """
     with own_connection(), translation.override("en"):
         results = {name: run_check(check) for name, check in CHECKS.items()}
@@ -88,6 +88,13 @@ def _disk() -> CheckResult:
     return not space.is_full, space.detail
 
 
+def _writes() -> CheckResult:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('transaction_read_only')::bool")
+        is_read_only: bool = cursor.fetchone()[0]
+    return not is_read_only, "the database takes no writes; reads go on" if is_read_only else "accepted"
+
+
 def _serving() -> CheckResult:
     is_stopping = settings.ENVIRONMENT.stopping_mark.exists()
     return not is_stopping, "this host is about to stop" if is_stopping else "requests are accepted"
@@ -96,9 +103,10 @@ def _serving() -> CheckResult:
 CHECKS: dict[str, Callable[[], CheckResult]] = {
     "serving": _serving,
     "database": _database,
+    "writes": _writes,
     "migrations": _migrations,
     "embedder": _embedder,
     "workers": _workers,
     "disk": _disk,
 }
-OPTIONAL_CHECKS = frozenset({"embedder", "workers", "disk"})
+OPTIONAL_CHECKS = frozenset({"writes", "embedder", "workers", "disk"})

@@ -14,16 +14,17 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
-from django.db import OperationalError, close_old_connections
+from django.db import InternalError, OperationalError, close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.urls import set_script_prefix
 from django.utils import timezone, translation
 
-from memoryhub.api.problems import payload_too_large, plain_problem, send_problem, too_many_requests
+from memoryhub.api.problems import READ_ONLY, payload_too_large, plain_problem, send_problem, too_many_requests
 from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProtocol
 from memoryhub.auth.principals import key_digest
+from memoryhub.db.limits import is_read_only
 from memoryhub.db.pool import answering, turn, turns
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.validators import text_problem
@@ -47,6 +48,11 @@ class RequestLimits:
         except OperationalError:
             # Django handles exceptions of views; this one comes from another middleware (sessions).
             response = plain_problem(503, "database_unavailable", "The database is away.", retry_after_seconds=2)
+        except InternalError as error:
+            refusal = self.process_exception(request, error)  # raised where a session is saved
+            if refusal is None:
+                raise
+            response = refusal
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
         if request.path.startswith(API):
@@ -60,6 +66,12 @@ class RequestLimits:
                 },
             )
         return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer a page that writes while the database takes no writes; None for other errors."""
+        if not is_read_only(error):
+            return None
+        return plain_problem(503, "database_read_only", READ_ONLY, retry_after_seconds=RETRY_AFTER_SECONDS)
 
     def _refusal(self, request: HttpRequest) -> HttpResponse | None:
         if "Transfer-Encoding" in request.headers and "Content-Length" not in request.headers:

@@ -4,7 +4,7 @@ Apart from `errors` because DRF imports the default parsers, which raise these, 
 """
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.http import HttpResponse, JsonResponse
@@ -33,6 +33,9 @@ def payload_too_large() -> Problem:
 
 def disk_full(detail: str) -> Problem:
     return Problem(507, "disk_full", detail, wait_seconds=30)
+
+
+READ_ONLY: Final = "The database takes no writes at the moment; reads that write nothing work. Try again shortly."
 
 
 def unavailable(code: str, detail: str) -> Problem:

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from memoryhub.auth.models import ApiKey, usable_at
 from memoryhub.auth.principals import Principal, Scope, key_digest
+from memoryhub.db.limits import note_of_a_read
 from memoryhub.db.pool import turns
 from memoryhub.db.prepared import PreparedQuery
 
@@ -65,7 +66,8 @@ def usable_key(text: str, *, now: datetime) -> ApiKey | None:
     RECENT_KEYS.note(key)
     turns().note(digest)
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
-        ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+        with note_of_a_read():
+            ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
     return key
 
 

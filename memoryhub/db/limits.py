@@ -1,24 +1,41 @@
-"""A limit on the time that a thread's statements may take together, for callers that can do without the database."""
+"""What callers do without the database: a limit on the time of a thread's statements, and errors of a database away."""
 
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection
-from psycopg.errors import Error
+from django.db import InterfaceError, InternalError, OperationalError, connection, transaction
+from psycopg.errors import Error, ReadOnlySqlTransaction
 
 CANCEL_SECONDS = 1.0
 """Time in which a server has to accept the cancellation of a statement."""
 
 
 class DatabaseAway(Exception):
-    """The database cannot be reached."""
+    """The database cannot be reached, or takes no writes."""
 
 
 class OutOfTime(Exception):
     """The statements have used up their time."""
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Return whether a statement failed because the database takes no writes: a standby, or a provider's full disk."""
+    return isinstance(error.__cause__, ReadOnlySqlTransaction)
+
+
+@contextmanager
+def note_of_a_read() -> Iterator[None]:
+    """Run a write that a read can do without; leave it out while the database takes no writes."""
+    try:
+        # A failed statement ends a transaction around it; without one it fails alone.
+        with transaction.atomic() if connection.in_atomic_block else nullcontext():
+            yield
+    except InternalError as error:
+        if not is_read_only(error):
+            raise
 
 
 @contextmanager
@@ -40,6 +57,10 @@ def time_limit(ends_at: float | None) -> Iterator[None]:
             yield
     except (OperationalError, InterfaceError) as error:
         raise (OutOfTime if limit.is_over else DatabaseAway) from error
+    except InternalError as error:
+        if not is_read_only(error):
+            raise
+        raise DatabaseAway from error
     finally:
         timer.cancel()
 

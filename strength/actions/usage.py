@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -25,6 +26,7 @@ from conversations.domain.statements.kinds import Spoken
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
+from memoryhub.db.limits import note_of_a_read
 from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embed_texts
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete_json
@@ -76,14 +78,17 @@ class NotUsable(DomainError):
 def mark_candidates(*, memories: Sequence[Memory], by_search: bool = False) -> None:
     """Count memories as returned, actor by actor: a user's, and those of the agent.
 
-    With `by_search`, commits asynchronously: searches do not wait for the disk, and a crash may lose counts.
+    With `by_search`, commits asynchronously, as a crash may lose counts, and skips them while the database takes no
+    writes.
     """
     by_actor: dict[UUID, set[UUID]] = {}
     for memory in memories:
         by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
     for actor_id in sorted(by_actor):
         keys = {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])}
-        run_query(QUERIES["mark_candidates"], {**keys, "commit": "off" if by_search else None}, server_prepared=True)
+        with note_of_a_read() if by_search else nullcontext():
+            values = {**keys, "commit": "off" if by_search else None}
+            run_query(QUERIES["mark_candidates"], values, server_prepared=True)
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Principal
 from memoryhub.auth.screening import Screening
+from memoryhub.db.limits import note_of_a_read
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -104,12 +105,12 @@ def find_document(*, project: Project, name: str) -> Document:
     return document
 
 
-@transaction.atomic
 def read_document(*, project: Project, name: str, now: datetime) -> Document:
     """Return a project's document and note that it was read; raises BadDocumentName, UnknownRow."""
-    hold_project(project)
     document = find_document(project=project, name=name)
-    _record_event(document, EventKind.READ, "read", now)
+    with note_of_a_read(), transaction.atomic():
+        hold_project(project)
+        _record_event(document, EventKind.READ, "read", now)
     return document
 
 

@@ -123,7 +123,7 @@ def uploaded_file(row: Import) -> Iterator[Path]:
     with NamedTemporaryFile(dir=folder, suffix=suffix if suffix in SUFFIXES else "") as file:
         pieces = _pieces(row).order_by("offset").values_list("data", flat=True)
         for data in pieces.iterator(chunk_size=PIECES_AT_ONCE):
-            file.write(_decrypted(data))
+            file.write(_decrypted(bytes(data)))
         file.flush()
         if file.tell() < row.size:
             raise CannotImport("The uploaded file is gone; begin another import.")
@@ -139,7 +139,7 @@ def _decrypted(data: bytes) -> bytes:
     from cryptography.fernet import InvalidToken
 
     try:
-        return bytes(_cipher().decrypt(bytes(data)))
+        return bytes(_cipher().decrypt(data))
     except InvalidToken:
         raise CannotImport("The file was uploaded under another SECRET_KEY; begin another import.") from None
 

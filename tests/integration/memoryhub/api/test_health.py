@@ -40,7 +40,15 @@ def test_readyz_tells_each_part(db: None) -> None:
     answer = Client().get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
-    assert set(answer.json()["checks"]) == {"serving", "database", "migrations", "embedder", "workers", "disk"}
+    assert set(answer.json()["checks"]) == {
+        "serving",
+        "database",
+        "writes",
+        "migrations",
+        "embedder",
+        "workers",
+        "disk",
+    }
 
 
 def test_readyz_is_english_for_every_browser(db: None) -> None:
