@@ -22,6 +22,7 @@ from django.urls import resolve  # noqa: E402
 
 from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.api.protocol import raise_file_limit  # noqa: E402
+from memoryhub.api.request_ids import RequestIds  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens import count_raw  # noqa: E402
 from memoryhub.mcp.application import McpApplication  # noqa: E402
@@ -30,7 +31,7 @@ from memoryhub.search.bm25 import common_terms  # noqa: E402
 raise_file_limit()
 # A short request waits for the interpreter after each statement while long ones compute; by default 5 ms each time.
 sys.setswitchinterval(0.0005)
-application = McpApplication(BodyLimit(OneHopHandler()))
+application = RequestIds(McpApplication(BodyLimit(OneHopHandler())))
 
 # Load the vocabulary (a quarter of a second), the vendor's SDK (several), every view, and what searches need now: not
 # during a first request. Done before the fork, so that processes share the memory.

@@ -7,13 +7,18 @@ is one of ours, with messages that may be logged.
 
 import logging
 import traceback
+from contextvars import ContextVar
 from datetime import datetime
 from types import TracebackType
+from typing import Final
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""The id of the request that is answered; empty outside of one."""
+
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -45,6 +50,13 @@ def has_traceback(record: logging.LogRecord) -> bool:
 def without_traceback(record: logging.LogRecord) -> bool:
     """Filter: pass all, as a warning without a traceback: any scanner can cause these lines, as often as it likes."""
     record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+    return True
+
+
+def with_request_id(record: logging.LogRecord) -> bool:
+    """Filter: pass all, with the id of the request."""
+    if request_id := REQUEST_ID.get():
+        record.request_id = request_id
     return True
 
 

@@ -16,7 +16,7 @@ from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
 from memoryhub.env import CHECKOUT, read_environment, secret_key, unknown_settings
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
-from memoryhub.logs import has_traceback, without_traceback
+from memoryhub.logs import has_traceback, with_request_id, without_traceback
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
 
@@ -272,8 +272,15 @@ LOGGING = {
     "filters": {
         "has_traceback": {"()": "django.utils.log.CallbackFilter", "callback": has_traceback},
         "without_traceback": {"()": "django.utils.log.CallbackFilter", "callback": without_traceback},
+        "with_request_id": {"()": "django.utils.log.CallbackFilter", "callback": with_request_id},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": ENVIRONMENT.log_format}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": ENVIRONMENT.log_format,
+            "filters": ["with_request_id"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django.request": {"filters": ["has_traceback"]},

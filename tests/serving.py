@@ -11,6 +11,7 @@ from django.db import connections
 
 from memoryhub.api.middleware import BodyLimit, OneHopHandler
 from memoryhub.api.protocol import LimitedProtocol
+from memoryhub.api.request_ids import RequestIds
 from memoryhub.mcp.application import McpApplication
 
 
@@ -27,7 +28,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Web]:
     values = connections.settings["default"]
     kept = values["CONN_MAX_AGE"]
     values["CONN_MAX_AGE"] = 0
-    application = McpApplication(BodyLimit(OneHopHandler()))
+    application = RequestIds(McpApplication(BodyLimit(OneHopHandler())))
     server = uvicorn.Server(
         uvicorn.Config(
             application,

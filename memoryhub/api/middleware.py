@@ -6,11 +6,13 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from contextvars import copy_context
 from functools import partial
 from typing import IO, Any, Final
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
@@ -23,7 +25,7 @@ from django.utils import timezone, translation
 
 from memoryhub.api.problems import READ_ONLY, payload_too_large, plain_problem, send_problem, too_many_requests
 from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProtocol
-from memoryhub.auth.principals import key_digest
+from memoryhub.auth.principals import Principal, key_digest
 from memoryhub.db.limits import is_read_only
 from memoryhub.db.pool import answering, turn, turns
 from memoryhub.db.turns import TooManyRequests
@@ -55,16 +57,15 @@ class RequestLimits:
             response = refusal
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
-        if request.path.startswith(API):
-            log.info(
-                "request",
-                extra={
-                    "method": request.method,
-                    "route": getattr(request.resolver_match, "route", "") if request.resolver_match else "",
-                    "status": response.status_code,
-                    "ms": round(elapsed_ms, 1),
-                },
-            )
+        if request.path.startswith(API) or (request.resolver_match and request.path not in WITHOUT_TURN):
+            values = {
+                "method": request.method,
+                "route": getattr(request.resolver_match, "route", "") if request.resolver_match else "",
+                "status": response.status_code,
+                "ms": round(elapsed_ms, 1),
+                "client": request.META.get("REMOTE_ADDR", ""),
+            }
+            log.info("request", extra=values | _caller(request, response))
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -88,6 +89,22 @@ class RequestLimits:
             if problem := text_problem(text):
                 return plain_problem(400, "bad_request", f"{part}: {problem}")
         return None
+
+
+def _caller(request: HttpRequest, response: HttpResponse) -> dict[str, str]:
+    """Return the key of an API call, or the account of a page; neither where there is none or it was not loaded."""
+    user: object = getattr(request, "user", None)
+    if isinstance(user, Principal):
+        return {"key": user.id}
+    session = getattr(request, "session", None)
+    if session is None or response.status_code >= 500 or not session.accessed:
+        return {}
+    account = session.get(SESSION_KEY)
+    return {"account": str(account)} if account else {}
+
+
+WITHOUT_TURN: Final = frozenset({HEALTH_PATH, "/readyz", "/metrics"})
+"""What watches the server is answered at once, outside the pool of connections, and not logged."""
 
 
 TIME_ZONE_COOKIE: Final = "memoryhub_time_zone"
@@ -158,10 +175,6 @@ class BodyLimit:
             await send_problem(send, error.status_code, code, detail, (b"connection", b"close"))
 
 
-WITHOUT_TURN: Final = frozenset({HEALTH_PATH, "/readyz", "/metrics"})
-"""What watches the server is answered at once, outside the pool of connections."""
-
-
 def caller_of(scope: Message) -> str:
     """Return the name of a request's caller for its turns: of its key, else of its session, else of its address."""
     headers = dict(reversed(scope["headers"]))  # the first of a name
@@ -204,7 +217,9 @@ class OneHopHandler(ASGIHandler):
         except RequestAborted:
             return
         with closing(body):
-            in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads)
+            # In a copy of the task's context, which has the request's id; a thread's own would stay from before.
+            run: Any = copy_context().run
+            in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads, run)
             response, acts = await in_thread(self._respond_first, scope, body, caller)
             if not response.streaming:
                 await self.send_response(response, send)

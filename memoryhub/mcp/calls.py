@@ -215,7 +215,7 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
         raise CallFailed(_text(problem)) from error
     finally:
         elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
-        log.info("mcp call", extra={"tool": name, "outcome": outcome, "ms": elapsed_ms})
+        log.info("mcp call", extra={"tool": name, "outcome": outcome, "ms": elapsed_ms, "key": str(call.api_key.pk)})
         return_connection()
 
 
