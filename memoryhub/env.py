@@ -7,7 +7,7 @@ settings, so that the supervisor can use it before a database exists.
 
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -111,6 +111,31 @@ class Environment:
 
 
 MAX_SECONDS: Final = 3600
+
+
+SECRETS: Final = (
+    "DATABASE_URL", "SECRET_KEY", "MEMORYHUB_LLM_API_KEY", "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY",
+    "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MEMORYHUB_OIDC_CLIENT_SECRET", "MEMORYHUB_IMPORT_TOKEN",
+)  # fmt: skip
+"""Settings with secrets; each may be named as a file instead, by `…_FILE`."""
+
+
+def read_secret_files(environ: MutableMapping[str, str]) -> None:
+    """Replace each `…_FILE` of a secret by the secret in that file. Raises EnvironmentProblem."""
+    for name in SECRETS:
+        path = environ.pop(f"{name}_FILE", "")
+        if not path:
+            continue
+        if environ.get(name):
+            raise EnvironmentProblem(f"{name} and {name}_FILE are both set; keep one of them.")
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise EnvironmentProblem(f"{name}_FILE {path} cannot be read: {reason}.") from None
+        if not text or len(text.splitlines()) > 1:
+            raise EnvironmentProblem(f"{name}_FILE {path} must hold the secret alone, in one line.")
+        environ[name] = text
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:

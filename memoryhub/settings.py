@@ -14,12 +14,13 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
-from memoryhub.env import CHECKOUT, read_environment, secret_key, unknown_settings
+from memoryhub.env import CHECKOUT, read_environment, read_secret_files, secret_key, unknown_settings
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import has_traceback, with_request_id, without_traceback
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
 
+read_secret_files(os.environ)
 ENVIRONMENT = read_environment()
 BASE_DIR = CHECKOUT
 DEBUG = ENVIRONMENT.debug

@@ -29,6 +29,7 @@ from memoryhub.env import (
     data_folder,
     private_folder,
     read_environment,
+    read_secret_files,
     unknown_settings,
 )
 from memoryhub.runtime.database import database_settings
@@ -465,6 +466,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         programs = programs_named(sys.argv[1:])
+        read_secret_files(os.environ)
         Supervisor(read_environment(), say=_say, programs=programs).run()
     except (SupervisorError, PostgresError, EnvironmentProblem) as problem:
         sys.stderr.write(f"memoryhub: {problem}\n")

@@ -1,13 +1,14 @@
 """The environment, read once and loudly."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from memoryhub.env import CHECKOUT, EnvironmentProblem, read_environment, secret_key
+from memoryhub.env import CHECKOUT, SECRETS, EnvironmentProblem, read_environment, read_secret_files, secret_key
 from memoryhub.runtime.database import database_settings
 
 
@@ -165,3 +166,36 @@ def test_a_wrong_setting_is_one_line_and_no_traceback(variables: dict[str, str],
 def test_before_the_first_start_there_is_a_closed_port(tmp_path: Path) -> None:
     settings = database_settings(read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path)}))
     assert settings["PORT"] == "1"
+
+
+def test_secrets_are_read_from_files(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("a secret\n")
+    environ = {f"{name}_FILE": str(tmp_path / "key") for name in SECRETS} | {"PORT": "8000"}
+    read_secret_files(environ)
+    assert environ == dict.fromkeys(SECRETS, "a secret") | {"PORT": "8000"}
+    read_secret_files(environ)  # of a child process, which inherits them
+    assert environ["SECRET_KEY"] == "a secret"
+
+
+@pytest.mark.parametrize(
+    ("content", "other", "problem"),
+    [
+        (None, "", "cannot be read: No such file or directory"),
+        (b"", "", "must hold the secret alone"),
+        (b"one\ntwo\n", "", "must hold the secret alone"),
+        (b"\xff", "", "cannot be read: it is not UTF-8"),
+        (b"one", "another", "are both set"),
+    ],
+)
+def test_secret_files_that_cannot_be_used(tmp_path: Path, content: bytes | None, other: str, problem: str) -> None:
+    path = tmp_path / "key"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(EnvironmentProblem, match=problem):
+        read_secret_files({"SECRET_KEY_FILE": str(path), "SECRET_KEY": other})
+
+
+def test_every_secret_of_the_reference_can_be_a_file() -> None:
+    page = (CHECKOUT / "docs" / "reference" / "settings.md").read_text()
+    named = set(re.findall(r"^\| `(\w*(?:API_KEY|SECRET|TOKEN|SECRET_KEY|DATABASE_URL|PASSWORD))`", page, re.M))
+    assert named <= set(SECRETS)
