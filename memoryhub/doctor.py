@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
 from memoryhub.db.schema import newer_problem
+from memoryhub.db.server_version import scheduled_minor, server_version
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
@@ -78,11 +79,24 @@ def server() -> Iterator[Finding]:
         yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
     if problem := newer_problem():
         yield Finding(Level.BROKEN, "migrations", problem)
-    major, pgvector = _versions()
-    level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
-    yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
+    _major, pgvector = _versions()
+    yield _server_version(datetime.now(UTC).date())
     detail = f"version {pgvector or 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
     yield Finding(Level.FINE if _is_recent(pgvector) else Level.BROKEN, "pgvector", detail)
+
+
+def _server_version(today: date) -> Finding:
+    """Check the server's version; minor releases with fixes of security are due each quarter."""
+    major, minor, text = server_version()
+    if major < MIN_POSTGRESQL_VERSION:
+        return Finding(Level.BROKEN, "PostgreSQL", f"version {text}; {MIN_POSTGRESQL_VERSION} or newer is needed")
+    if (lacking := scheduled_minor(major, today) - minor) <= 0:
+        return Finding(Level.FINE, "PostgreSQL", f"version {text}")
+    remedy = "update that server"
+    if not settings.ENVIRONMENT.database_url:
+        remedy = "the embedded server follows its package; for production use docs/howto/external-database.md"
+    detail = f"version {text} lacks {lacking} or more of the quarterly releases with fixes; {remedy}"
+    return Finding(Level.WARNING, "PostgreSQL", detail)
 
 
 def _versions() -> tuple[int, str | None]:

