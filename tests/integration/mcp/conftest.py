@@ -10,6 +10,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from memoryhub.auth.throttling import call_counter
 from memoryhub.tenancy.models import Agent
 from tests.fakes.plugin import llm, llm_server
 from tests.integration.clients.conftest import key, new_key, web
@@ -54,6 +55,7 @@ async def connected(url: str, key: str, mode: str = MODES[0], **headers: str) ->
 def oauth(web: Web, settings: Any) -> Web:
     """The server with OAuth on, an agent, and the account that `Browser` logs in to."""
     settings.OAUTH_URL = web.url
+    call_counter.cache_clear()  # all tests call from one address
     Agent.objects.create(agent_id="helper", name="Helper")
     return web
 
