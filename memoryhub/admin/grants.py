@@ -91,9 +91,8 @@ def consent(request: HttpRequest) -> HttpResponse:
     asked = read_consent_request(submitted_text(request, REQUEST))
     found = grants.registered_client(asked.client_id) if asked is not None else None
     if asked is None or found is None:
-        title, template = _("This request has expired"), "admin/memoryhub/oauthgrant/expired.html"
-        page = render_page(request, template, title=title)
-        page.status_code = 400
+        page = render_page(request, "admin/memoryhub/oauthgrant/expired.html", title=_("Connect a client"))
+        page.status_code = 400 if REQUEST in request.GET else 200
         return page
     client, _secret = found
     # Chrome applies form-action to where the answer to a form redirects, too.
@@ -151,7 +150,7 @@ def _to_client(asked: ConsentRequest, **values: str) -> HttpResponse:
 class GrantAdmin(HubAdmin):
     """Clients that people let in. Those who may see all API keys see all, others their own."""
 
-    empty_hint = _("Claude, ChatGPT and other hosted clients appear here once somebody has connected one.")
+    empty_hint = _("Claude, ChatGPT and other hosted clients that people connect are listed here.")
     allows = frozenset()
     list_display = (
         "shown_client", "hosts", "agent", "bound_to", "shown_scopes", "person_name", "state", "last_used", "created_at",

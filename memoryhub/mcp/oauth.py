@@ -1,4 +1,4 @@
-"""The OAuth server for MCP clients, on the vendor's SDK: metadata, registration, authorization, tokens (ADR 63).
+"""The OAuth server for MCP clients, on the vendor's SDK: metadata, registration, authorization, tokens (SPEC H4).
 
 The SDK checks requests (PKCE by S256, exact redirect addresses, the client's secret); grants and tokens are those of
 `memoryhub.auth.grants`; the person consents in the admin. All addresses derive from MEMORYHUB_OAUTH_URL. Imported when
