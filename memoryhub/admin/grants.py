@@ -1,5 +1,6 @@
 """Connected clients: the page on which a person lets an OAuth client act for them, and the list of those let in."""
 
+from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -16,8 +17,8 @@ from django.utils.translation import ngettext, ngettext_lazy
 from django.views.decorators.cache import never_cache
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
-from memoryhub.admin.base import HubAdmin, clock, excerpt, principal, render_page
-from memoryhub.admin.columns import column, id_chip, label_displays
+from memoryhub.admin.base import HubAdmin, clock, excerpt, link_to, principal, render_page
+from memoryhub.admin.columns import column, full_time, id_chip, label_displays, relative_time
 from memoryhub.admin.keys import NOT_TRUSTED, STATE_LABELS, last_use
 from memoryhub.admin.labels import SCOPES
 from memoryhub.admin.object_actions import (
@@ -75,6 +76,8 @@ class ConsentForm(forms.Form):
         scopes = cast(Any, self.fields["scopes"])
         scopes.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in offered]
         scopes.initial = [scope.value for scope in offered]
+        agents = list(Agent.objects.values_list("pk", flat=True)[:2])
+        self.fields["agent_id"].initial = agents[0] if len(agents) == 1 else None
         if not may_trust(person):
             self.fields["is_trusted"].disabled, self.fields["is_trusted"].help_text = True, NOT_TRUSTED
 
@@ -96,7 +99,8 @@ def consent(request: HttpRequest) -> HttpResponse:
         return page
     client, _secret = found
     # Chrome applies form-action to where the answer to a form redirects, too.
-    return cast(HttpResponse, csp_update({"form-action": [SELF, _origin(asked)]})(_answer)(request, asked, client))
+    allowing = csp_update({"form-action": [SELF, _origin(asked)]})
+    return cast(HttpResponse, allowing(lambda request: _answer(request, asked, client))(request))
 
 
 def _origin(asked: ConsentRequest) -> str:
@@ -146,6 +150,12 @@ def _to_client(asked: ConsentRequest, **values: str) -> HttpResponse:
     return HttpResponse(status=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
 
 
+def _moment(moment: datetime | None, *, relative: bool = False) -> str:
+    if moment is None:
+        return "-"
+    return relative_time(moment, clock()) if relative else full_time(moment)
+
+
 @admin.register(OAuthGrant)
 class GrantAdmin(HubAdmin):
     """Clients that people let in. Those who may see all API keys see all, others their own."""
@@ -163,7 +173,8 @@ class GrantAdmin(HubAdmin):
         ("agent", "bound_to"),
         ("shown_scopes", "shown_trust"),
         ("person_name", "shown_state"),
-        ("created_at", "last_used", "expires"),
+        ("created_at", "used_at", "expires"),
+        "key_link",
     )
     change_form_outer_after_template = "admin/memoryhub/oauthgrant/revoke.html"
 
@@ -175,9 +186,15 @@ class GrantAdmin(HubAdmin):
     )
     shown_scopes = column(_("scopes"), lambda row: ", ".join(str(SCOPES[scope]) for scope in row.key.scopes))
     shown_trust = column(_("trust"), lambda row: _("trusted") if row.key.is_trusted else _("untrusted"))
-    person_name = column(_("person"), lambda row: excerpt(row.person.get_username(), 60), ordering="person__username")
-    last_used = column(_("last used at"), lambda row: row.key.last_used_at, ordering="key__last_used_at")
-    expires = column(_("expires at"), lambda row: row.key.expires_at)
+    person_name = column(
+        _("connected by"), lambda row: excerpt(row.person.get_username(), 60), ordering="person__username"
+    )
+    last_used = column(
+        _("last used at"), lambda row: _moment(row.key.last_used_at, relative=True), ordering="key__last_used_at"
+    )
+    used_at = column(_("last used at"), lambda row: _moment(row.key.last_used_at))
+    expires = column(_("expires at"), lambda row: _moment(row.key.expires_at))
+    key_link = column(_("API key"), lambda row: link_to("admin:memoryhub_apikey_change", row.key_id, row.key))
     state, shown_state = label_displays(
         lambda row: (state := row.key.state(clock()), STATE_LABELS[state]),
         {"usable": "success", "expired": "warning", "revoked": "danger"},

@@ -79,7 +79,7 @@ def check_redirect_uri(uri: str) -> None:
 
 @transaction.atomic
 def register_client(
-    *, client_id: str, name: str, redirect_uris: Sequence[str], secret: str, metadata: Mapping[str, Any], now: datetime
+    *, client_id: UUID, name: str, redirect_uris: Sequence[str], secret: str, metadata: Mapping[str, Any], now: datetime
 ) -> OAuthClient:
     """Store a client that registers itself. Raises ClientRefused.
 
@@ -96,7 +96,7 @@ def register_client(
     unused = OAuthClient.objects.filter(grants=None).order_by("-created_at").values_list("pk", flat=True)
     OAuthClient.objects.filter(pk__in=list(unused[MAX_UNUSED_CLIENTS - 1 :])).delete()
     client = OAuthClient.objects.create(
-        id=UUID(client_id), name=name, redirect_uris=list(redirect_uris), metadata=dict(metadata),
+        id=client_id, name=name, redirect_uris=list(redirect_uris), metadata=dict(metadata),
         sealed_secret=sealed, created_at=now,
     )  # fmt: skip
     audit.record(by=OAUTH, verb="create", row=client, details={"hosts": client.hosts}, now=now)
@@ -158,7 +158,7 @@ def grant_access(
     return _store(grant, TokenKind.CODE, now + CODE_LIFETIME, redirect_uri=redirect_uri, code_challenge=code_challenge)
 
 
-def open_token(text: str, kind: TokenKind, *, client_id: str, now: datetime) -> OAuthToken | None:
+def open_token(text: str, kind: TokenKind, *, client_id: UUID, now: datetime) -> OAuthToken | None:
     """Return an unused code or refresh token of a client; None otherwise.
 
     A used one was copied, by the client or from it: the grant is revoked.
@@ -193,7 +193,7 @@ def usable_grant_key(text: str, *, now: datetime) -> ApiKey | None:
     return token.grant.key
 
 
-def revoke_by_token(text: str, *, client_id: str, now: datetime) -> None:
+def revoke_by_token(text: str, *, client_id: UUID, now: datetime) -> None:
     """Revoke the grant of a client's access or refresh token; unknown ones are ignored (RFC 7009)."""
     kinds = (TokenKind.ACCESS, TokenKind.REFRESH)
     token = OAuthToken.objects.filter(digest=key_digest(text), kind__in=kinds, grant__client_id=client_id).first()

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 from django.conf import settings
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
@@ -22,11 +23,9 @@ from mcp.server.auth.handlers.register import RegistrationHandler
 from mcp.server.auth.handlers.token import TokenHandler
 from mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAuthenticator
 from mcp.server.auth.provider import (
-    AccessToken,
     AuthorizationCode,
     AuthorizationParams,
     AuthorizeError,
-    OAuthAuthorizationServerProvider,
     RefreshToken,
     RegistrationError,
     TokenError,
@@ -51,7 +50,9 @@ CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}\Z")
 """A SHA-256 in base64url."""
 
 SCOPES: Final = [scope.value for scope in grants.SCOPES]
-AUTH_METHODS: Final = ["none", "client_secret_post", "client_secret_basic"]
+AUTH_METHODS: Final = ["none", "client_secret_post"]
+"""Not `client_secret_basic`: the SDK reads the client's id from the form, where many clients then leave it out."""
+
 GRANT_TYPES: Final = ["authorization_code", "refresh_token"]
 NO_STORE: Final = {"Cache-Control": "no-store"}
 Result = TypeVar("Result")
@@ -92,8 +93,11 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """The SDK's questions, answered from the database. `code` and `token` of its values hold digests, not texts."""
+class Provider:
+    """The SDK's questions, answered from the database. `code` and `token` of its values hold digests, not texts.
+
+    A part of its OAuthAuthorizationServerProvider: what its own revocation and verifier ask for, nothing here does.
+    """
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         found = await _in_thread(partial(grants.registered_client, client_id))
@@ -105,6 +109,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Store a client. Raises RegistrationError."""
+        if client_info.token_endpoint_auth_method not in AUTH_METHODS:
+            raise RegistrationError("invalid_client_metadata", f"Clients authenticate by {' or '.join(AUTH_METHODS)}.")
         metadata = {
             "token_endpoint_auth_method": client_info.token_endpoint_auth_method,
             "grant_types": [kind for kind in GRANT_TYPES if kind in client_info.grant_types],
@@ -112,7 +118,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         }
         register = partial(
             grants.register_client,
-            client_id=client_info.client_id,
+            client_id=UUID(client_info.client_id),
             name=client_info.client_name or "",
             redirect_uris=[str(uri) for uri in client_info.redirect_uris or []],
             secret=client_info.client_secret or "",
@@ -146,7 +152,9 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        load = partial(grants.open_token, authorization_code, TokenKind.CODE, client_id=client.client_id, now=_now())
+        load = partial(
+            grants.open_token, authorization_code, TokenKind.CODE, client_id=UUID(client.client_id), now=_now()
+        )
         token = await _in_thread(load)
         if token is None:
             return None
@@ -166,7 +174,9 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return await self._exchange(authorization_code.code)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        load = partial(grants.open_token, refresh_token, TokenKind.REFRESH, client_id=client.client_id, now=_now())
+        load = partial(
+            grants.open_token, refresh_token, TokenKind.REFRESH, client_id=UUID(client.client_id), now=_now()
+        )
         token = await _in_thread(load)
         if token is None:
             return None
@@ -227,7 +237,7 @@ async def revoke(authenticator: ClientAuthenticator, request: Request) -> Respon
             {"error": "invalid_client", "error_description": error.message}, status_code=401, headers=NO_STORE
         )
     text = str((await request.form()).get("token", ""))
-    await _in_thread(partial(grants.revoke_by_token, text, client_id=client.client_id, now=_now()))
+    await _in_thread(partial(grants.revoke_by_token, text, client_id=UUID(client.client_id), now=_now()))
     return Response(status_code=200, headers=NO_STORE)
 
 
@@ -264,7 +274,7 @@ def resource_metadata() -> ProtectedResourceMetadata:
 
 def build_application() -> Starlette:
     """Return the ASGI application of the OAuth server's addresses (`application.is_oauth_path`)."""
-    provider = Provider()
+    provider = cast(Any, Provider())
     authenticator = ClientAuthenticator(provider)
     server, resource = MetadataHandler(server_metadata()), ProtectedResourceMetadataHandler(resource_metadata())
     options = ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES, default_scopes=SCOPES)

@@ -179,7 +179,7 @@ def _connect(person: User, now: datetime) -> None:
     """Let a client of OAuth act for a person."""
     uri, by = "https://claude.example/callback", Principal(PrincipalKind.CURATOR, str(person.pk), person.username)
     client = register_client(
-        client_id=str(uuid4()), name="Claude", redirect_uris=[uri], secret="", metadata={}, now=now
+        client_id=uuid4(), name="Claude", redirect_uris=[uri], secret="", metadata={}, now=now
     )  # fmt: skip
     grant_access(
         client=client, person=person, agent_id=RELEASE, user_id=MAYA, scopes=[Scope.READ], is_trusted=False,
