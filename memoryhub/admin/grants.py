@@ -33,7 +33,7 @@ from memoryhub.admin.user_choice import UserField, check_user
 from memoryhub.auth import grants
 from memoryhub.auth.consent import REQUEST, ConsentRequest, read_consent_request
 from memoryhub.auth.models import OAuthClient, OAuthGrant
-from memoryhub.auth.principals import Scope
+from memoryhub.auth.principals import KeyState, Scope
 from memoryhub.auth.roles import grantable_scopes, may_trust
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
@@ -43,6 +43,7 @@ SCOPE_LABELS: Final[dict[Scope, Any]] = {
     Scope.READ: _("read: search memories and projects, and assemble contexts"),
     Scope.WRITE: _("write: remember, correct and forget memories, edit project files"),
 }
+REFUSED: Final = "refused"
 CLOSED_FOR_GOOD: Final = ngettext_lazy(
     "%(count)d client is disconnected permanently: it is refused from then on.",
     "%(count)d clients are disconnected permanently: they are refused from then on.",
@@ -150,6 +151,13 @@ def _to_client(asked: ConsentRequest, **values: str) -> HttpResponse:
     return HttpResponse(status=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
 
 
+def _state(row: OAuthGrant) -> tuple[str, Any]:
+    state = row.key.state(clock())
+    if state is KeyState.USABLE and not grants.has_account(row):
+        return REFUSED, _("refused: the account has no access")
+    return state, STATE_LABELS[state]
+
+
 def _moment(moment: datetime | None, *, relative: bool = False) -> str:
     if moment is None:
         return "-"
@@ -186,9 +194,7 @@ class GrantAdmin(HubAdmin):
     )
     shown_scopes = column(_("scopes"), lambda row: ", ".join(str(SCOPES[scope]) for scope in row.key.scopes))
     shown_trust = column(_("trust"), lambda row: _("trusted") if row.key.is_trusted else _("untrusted"))
-    person_name = column(
-        _("connected by"), lambda row: excerpt(row.person.get_username(), 60), ordering="person__username"
-    )
+    person_name = column(_("connected by"), lambda row: excerpt(row.person.get_username(), 60) if row.person else "-")
     last_used = column(
         _("last used at"), lambda row: _moment(row.key.last_used_at, relative=True), ordering="key__last_used_at"
     )
@@ -196,8 +202,8 @@ class GrantAdmin(HubAdmin):
     expires = column(_("expires at"), lambda row: _moment(row.key.expires_at))
     key_link = column(_("API key"), lambda row: link_to("admin:memoryhub_apikey_change", row.key_id, row.key))
     state, shown_state = label_displays(
-        lambda row: (state := row.key.state(clock()), STATE_LABELS[state]),
-        {"usable": "success", "expired": "warning", "revoked": "danger"},
+        _state,
+        {"usable": "success", "expired": "warning", "revoked": "danger", REFUSED: "danger"},
         description=_("state"),
     )
 

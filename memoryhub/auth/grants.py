@@ -134,7 +134,12 @@ def needs_of(scopes: Sequence[str], *, is_trusted: bool) -> frozenset[str]:
 def is_upheld(grant: OAuthGrant) -> bool:
     """Return whether the person may still do all that they granted: at once, not when somebody revokes it."""
     person, needs = grant.person, needs_of(grant.key.scopes, is_trusted=grant.key.is_trusted)
-    return bool(person.is_active and person.is_staff and person.has_perms(needs))
+    return has_account(grant) and bool(person and person.has_perms(needs))
+
+
+def has_account(grant: OAuthGrant) -> bool:
+    """Return whether the person may still log in to the admin."""
+    return grant.person is not None and grant.person.is_active and grant.person.is_staff
 
 
 @transaction.atomic

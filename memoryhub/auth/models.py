@@ -117,7 +117,7 @@ class OAuthGrant(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     client = models.ForeignKey(OAuthClient, on_delete=models.CASCADE, related_name="grants")
-    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     key = models.OneToOneField(ApiKey, on_delete=models.CASCADE, related_name="grant")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
