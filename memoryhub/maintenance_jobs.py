@@ -67,7 +67,7 @@ def forget_old_uploads(job: JobContext) -> None:
 
 @job("forget_old_sessions", at_once=1, daily_at="04:00")
 def forget_old_sessions(job: JobContext) -> None:
-    """Delete what has expired: sessions of browsers (each login leaves one), tokens of OAuth, clients nobody let in."""
+    """Delete expired sessions of browsers (each login leaves one), and of OAuth tokens and clients without consent."""
     now = timezone.now()
     delete_in_steps(job, Session.objects.filter(expire_date__lt=now))
     delete_in_steps(job, grants.expired_tokens(now))

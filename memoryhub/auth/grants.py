@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
@@ -23,6 +23,7 @@ from memoryhub.auth.models import ApiKey, OAuthClient, OAuthGrant, OAuthToken, T
 from memoryhub.auth.principals import Forbidden, Principal, Scope, command, generate_key, key_digest
 from memoryhub.auth.roles import SCOPE_NEEDS, TRUST_NEEDS
 from memoryhub.auth.sealed import cipher
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.errors import DomainError
 
 OAUTH: Final = command("oauth")
@@ -41,6 +42,13 @@ MAX_REDIRECT_URIS: Final = 10
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 PRIVATE_SCHEME: Final = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+\Z")
 """A reversed domain name (RFC 8252, section 7.1), as `com.example.app`; no scheme of a browser has a dot."""
+
+
+def _with_grants() -> QuerySet[OAuthToken]:
+    return OAuthToken.objects.order_by().select_related("grant__key", "grant__person")
+
+
+TOKENS: Final = PreparedQuery(_with_grants)
 
 
 class ClientRefused(DomainError):
@@ -83,7 +91,7 @@ def register_client(
 ) -> OAuthClient:
     """Store a client that registers itself. Raises ClientRefused.
 
-    Of very many that nobody consented to, the oldest are deleted, so that registrations cannot fill the table.
+    Of very many without consent the oldest are deleted, so that registrations cannot fill the table.
     """
     if not 0 < len(redirect_uris) <= MAX_REDIRECT_URIS:
         raise RedirectRefused(f"There must be 1 to {MAX_REDIRECT_URIS} redirect addresses.")
@@ -132,7 +140,7 @@ def needs_of(scopes: Sequence[str], *, is_trusted: bool) -> frozenset[str]:
 
 
 def is_upheld(grant: OAuthGrant) -> bool:
-    """Return whether the person may still do all that they granted: at once, not when somebody revokes it."""
+    """Return whether the person may still do all that they granted; asked at each call, as rights are taken away."""
     person, needs = grant.person, needs_of(grant.key.scopes, is_trusted=grant.key.is_trusted)
     return has_account(grant) and bool(person and person.has_perms(needs))
 
@@ -181,7 +189,7 @@ def exchange(digest: str, *, now: datetime) -> IssuedTokens:
     """Use a code or refresh token, and return new tokens. Raises GrantClosed; of two at once one is refused."""
     with transaction.atomic():
         is_first = OAuthToken.objects.filter(digest=digest, used_at=None, expires_at__gt=now).update(used_at=now)
-        token = OAuthToken.objects.select_related("grant__key", "grant__person").filter(digest=digest).first()
+        token = _with_grants().filter(digest=digest).first()
         if token is not None and is_first and _is_open(token.grant, now):
             return _issue(token.grant, now)
     if token is not None and not is_first and token.expires_at > now:
@@ -191,7 +199,7 @@ def exchange(digest: str, *, now: datetime) -> IssuedTokens:
 
 def usable_grant_key(text: str, *, now: datetime) -> ApiKey | None:
     """Return the key that an access token acts as, and note its use; None where it may not be used now."""
-    token = _tokens(text, TokenKind.ACCESS).filter(expires_at__gt=now).first()
+    token = TOKENS.first(Q(digest=key_digest(text), kind=TokenKind.ACCESS, expires_at__gt=now))
     if token is None or not _is_open(token.grant, now):
         return None
     note_use(token.grant.key, now=now)
@@ -237,8 +245,7 @@ def _store(grant: OAuthGrant, kind: TokenKind, expires_at: datetime, **values: s
 
 
 def _tokens(text: str, kind: TokenKind) -> QuerySet[OAuthToken]:
-    rows = OAuthToken.objects.select_related("grant__key", "grant__person", "grant__client")
-    return rows.filter(digest=key_digest(text), kind=kind)
+    return _with_grants().filter(digest=key_digest(text), kind=kind)
 
 
 def _cipher() -> Any:
