@@ -295,7 +295,7 @@ def build_application() -> Starlette:
                 )
                 for rest in ("", "/{path:path}")
             ),
-            Route("/authorize", _limited(CautiousAuthorization(provider).handle), methods=["GET", "POST"]),
+            Route("/authorize", CautiousAuthorization(provider).handle, methods=["GET"]),
             *(Route(path, _limited(handler), methods=["POST"]) for path, handler in posts.items()),
         ]
     )

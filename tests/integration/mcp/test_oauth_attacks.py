@@ -342,6 +342,11 @@ def test_huge_and_broken_registrations_are_refused(oauth: Web) -> None:
     assert Flow(oauth.url).register(client_uri="https://client.example/" + "x" * 20_000).status_code == 413
     for body in (b"", b"[]", b"{", b"\xff", b"null"):
         assert httpx2.post(f"{oauth.url}/register", content=body).status_code == 400
+    assert httpx2.post(f"{oauth.url}/register", content=b'{"jwks":' + b"[" * 9_000).status_code == 400
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "application/json", "text/plain"):
+        for path, status in (("/token", (400, 401)), ("/revoke", (400, 401)), ("/authorize", (405,))):
+            sent = httpx2.post(f"{oauth.url}{path}", content=b"client_id=\x00&\xff", headers={"Content-Type": kind})
+            assert sent.status_code in status, (path, kind)
     assert httpx2.post(f"{oauth.url}/token", content=b"x" * 20_000).status_code == 413
 
 
