@@ -1,5 +1,6 @@
 """Attacks on the OAuth server for MCP clients, one test a kind."""
 
+import asyncio
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -13,6 +14,7 @@ from django.utils import timezone
 from memoryhub.auth import grants
 from memoryhub.auth.models import ApiKey, AuditEntry, OAuthClient, OAuthGrant, OAuthToken
 from memoryhub.auth.roles import CURATOR
+from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.mcp import application
 from tests.integration.mcp.conftest import connected, new_key
 from tests.integration.mcp.oauth import PASSWORD, REDIRECT, Browser, Flow, answer
@@ -368,8 +370,6 @@ def test_registrations_without_consent_fill_no_table(oauth: Web, browser: Browse
 
 
 def test_a_grant_reaches_its_agent_and_user_alone(flow: Flow, browser: Browser) -> None:
-    import asyncio
-
     token, key = flow.connect(browser)["access_token"], new_key()
 
     async def attack() -> None:
@@ -382,6 +382,23 @@ def test_a_grant_reaches_its_agent_and_user_alone(flow: Flow, browser: Browser) 
             assert (await call("recall", query="secret"))["memories"] == []
 
     asyncio.run(attack())
+
+
+def test_all_tokens_of_a_grant_share_the_limit_of_one_key(flow: Flow, browser: Browser, monkeypatch: Any) -> None:
+    first = flow.connect(browser)
+    second = flow.refresh(first["refresh_token"]).json()
+    other = Flow(flow.url).connect(browser)
+    monkeypatch.setattr(KeyRateThrottle, "rate", "2/minute", raising=False)
+
+    async def ask() -> list[str]:
+        answers = []
+        for tokens in (first, second, second, other):
+            async with connected(f"{flow.url}/mcp", tokens["access_token"]) as call:
+                result = await call.client.call_tool("recall", {"query": "tea"})
+                answers.append("throttled" if result.is_error else "answered")
+        return answers
+
+    assert asyncio.run(ask()) == ["answered", "answered", "throttled", "answered"]
 
 
 def test_a_consent_for_a_user_that_the_agent_does_not_have_asks_first(flow: Flow, browser: Browser) -> None:
