@@ -13,7 +13,7 @@ class MemoryhubConfig(AppConfig):
         from django.contrib import admin
 
         from memoryhub import maintenance_jobs  # noqa: F401  registering its jobs
-        from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users, waiting
+        from memoryhub.admin import dashboard, grants, imports, palette, sign_in, usage, users, waiting
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.orders import caller_of
         from memoryhub.auth.roles import apply_roles
@@ -32,7 +32,7 @@ class MemoryhubConfig(AppConfig):
         ORDER_CHECKS.append(caller_of)
         users.unregister_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
-        PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
+        PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES, *grants.PAGES])
         dashboard.PANELS.extend([dashboard.core_panel, usage.usage_tiles, waiting.waiting_panel])
         pre_migrate.connect(require_database, sender=self, dispatch_uid="memoryhub.database")
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.http.request import validate_host
 from django.utils import timezone
 
 from memoryhub.api.health import CHECKS, run_check
@@ -312,6 +314,9 @@ def access() -> Iterator[Finding]:
     for role in roles_out_of_sync():
         detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
         yield Finding(Level.WARNING, "roles", detail)
+    host = urlsplit(settings.OAUTH_URL).hostname
+    if host and not validate_host(host, settings.ALLOWED_HOSTS):
+        yield Finding(Level.BROKEN, "OAuth", f"the host of {settings.OAUTH_URL} is not in ALLOWED_HOSTS")
     if settings.DEBUG:
         yield Finding(Level.WARNING, "DEBUG", "is on: error pages show settings and data; turn it off")
 

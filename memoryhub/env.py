@@ -35,7 +35,7 @@ _NAMES: Final = (
     "LLM_CONTEXT_WINDOW_ROUTE", "LLM_CONTEXT_WINDOW_SUMMARIZE", "LLM_MODEL", "LLM_MODEL_CHAT", "LLM_MODEL_COMPACT",
     "LLM_MODEL_EXTRACT", "LLM_MODEL_JUDGE", "LLM_MODEL_ROUTE", "LLM_MODEL_SUMMARIZE", "LLM_PARALLEL", "LLM_PRICES",
     "LLM_PROVIDER", "LLM_SECONDS", "LLM_SECONDS_COMPACT", "LLM_SECONDS_EXTRACT", "LLM_SECONDS_JUDGE",
-    "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OIDC_CLIENT_ID",
+    "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OAUTH_URL", "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET", "OIDC_GROUPS_CLAIM", "OIDC_ISSUER", "OIDC_NAME", "OIDC_ROLES", "OIDC_SCOPES",
     "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
     "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEBHOOK_NETWORKS", "WEB_PROCESSES", "WORKERS",
@@ -64,6 +64,7 @@ class Environment:
     trusted_origins: tuple[str, ...]
     tls_proxies: tuple[str, ...]
     webhook_networks: tuple[str, ...]
+    oauth_url: str
     pool_min: int
     pool_max: int
     workers: int
@@ -161,6 +162,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",
         **_addresses(source),
+        oauth_url=_oauth_url(source),
         pool_min=pool_min,
         pool_max=pool_max,
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
@@ -202,6 +204,18 @@ def _addresses(source: Mapping[str, str]) -> dict[str, Any]:
             source, "MEMORYHUB_WEBHOOK_NETWORKS", _is_network, "networks, such as 10.1.0.0/16 or fd00::/8"
         ),
     }
+
+
+def _oauth_url(source: Mapping[str, str]) -> str:
+    """Return the public origin that OAuth clients use; empty: OAuth is off. Tokens need TLS, except on loopback."""
+    url = read_url(source, "MEMORYHUB_OAUTH_URL") or ""
+    is_loopback = url.startswith("http://") and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+    if url and not (_is_origin(url) and not set("@?#") & set(url) and (url.startswith("https://") or is_loopback)):
+        raise EnvironmentProblem(
+            "MEMORYHUB_OAUTH_URL must be this server's public address with https (http on this machine alone) and "
+            f"without a path, such as https://memory.example.org, not {url!r}."
+        )
+    return url.lower()
 
 
 def unknown_settings(environ: Mapping[str, str]) -> list[str]:

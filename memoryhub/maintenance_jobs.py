@@ -12,6 +12,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from memoryhub.auth import grants
 from memoryhub.auth.erasure import VACUUM_KIND, vacuum_tables
 from memoryhub.auth.models import CallSum
 from memoryhub.embeddings import jobs as _embedding  # noqa: F401
@@ -66,8 +67,11 @@ def forget_old_uploads(job: JobContext) -> None:
 
 @job("forget_old_sessions", at_once=1, daily_at="04:00")
 def forget_old_sessions(job: JobContext) -> None:
-    """Delete sessions of browsers that have expired: each login, and each begun sign-in, leaves one."""
-    delete_in_steps(job, Session.objects.filter(expire_date__lt=timezone.now()))
+    """Delete expired sessions of browsers (each login leaves one), and of OAuth tokens and clients without consent."""
+    now = timezone.now()
+    delete_in_steps(job, Session.objects.filter(expire_date__lt=now))
+    delete_in_steps(job, grants.expired_tokens(now))
+    delete_in_steps(job, grants.unused_clients(now))
 
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")

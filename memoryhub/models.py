@@ -1,7 +1,7 @@
 """Import the models of this app's packages, so that Django finds them."""
 
 from memoryhub.api.idempotency import IdempotencyRecord
-from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, Invitation
+from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, Invitation, OAuthClient, OAuthGrant, OAuthToken
 from memoryhub.db.shared_cache import SharedValue
 from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.jobs.models import Job, ScheduleState, Worker

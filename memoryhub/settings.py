@@ -311,6 +311,8 @@ INEFFECTIVE_SETTINGS = [
 ]
 PRICES = ENVIRONMENT.prices
 IMPORT_TOKEN = ENVIRONMENT.import_token
+# Public origin of the OAuth server for MCP clients; empty: off. Addresses in its answers never follow a Host header.
+OAUTH_URL = ENVIRONMENT.oauth_url
 # Networks inside that webhooks may be sent to, by http as well.
 WEBHOOK_NETWORKS = [ip_network(word) for word in ENVIRONMENT.webhook_networks]
 

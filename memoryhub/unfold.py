@@ -135,7 +135,7 @@ AREAS = [
 """Curators' areas: one sidebar entry each, with further screens as tabs."""
 
 ADMINISTRATION = [
-    _area("key", (_("API keys"), "memoryhub_apikey")),
+    _area("key", (_("API keys"), "memoryhub_apikey"), (_("Connected clients"), "memoryhub_oauthgrant")),
     _area(
         "group",
         (_("Accounts"), "auth_user"),

@@ -13,7 +13,14 @@ from memoryhub.ids import new_id
 from memoryhub.privacy.screening import screen
 from memoryhub.tenancy.models import Actor, Agent
 
-KINDS: Final = {"apikey": "api_key", "routingdecision": "routing", "sleeprun": "sleep_run", "user": "person"}
+KINDS: Final = {
+    "apikey": "api_key",
+    "oauthclient": "oauth_client",
+    "oauthgrant": "oauth_grant",
+    "routingdecision": "routing",
+    "sleeprun": "sleep_run",
+    "user": "person",
+}
 """The object kinds that differ from the name of the row's model."""
 
 

@@ -64,11 +64,16 @@ def usable_key(text: str, *, now: datetime) -> ApiKey | None:
         RECENT_KEYS.forget(digest)
         return None
     RECENT_KEYS.note(key)
-    turns().note(digest)
+    note_use(key, now=now)
+    return key
+
+
+def note_use(key: ApiKey, *, now: datetime) -> None:
+    """Note that an accepted call acts as a key."""
+    turns().note(key.digest)
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
         with note_of_a_read():
             ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return key
 
 
 def sent_key(request: Request | HttpRequest) -> str | None:

@@ -1,7 +1,9 @@
-"""API keys, invitations and the audit trail."""
+"""API keys, grants to OAuth clients, invitations and the audit trail."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
@@ -84,6 +86,74 @@ class ApiKey(models.Model):
             is_trusted=self.is_trusted,
             daily_token_cap=self.daily_token_cap,
         )
+
+
+class OAuthClient(models.Model):
+    """A program that registered itself, as an OAuth client; none of what it says of itself is verified."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=100)
+    redirect_uris = ArrayField(models.CharField(max_length=500))
+    metadata = models.JSONField(default=dict)
+    sealed_secret = models.TextField(blank=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        app_label = "memoryhub"
+        default_permissions = ()
+        verbose_name = "OAuth client"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return where a browser may be sent back to, without repeats."""
+        return list(dict.fromkeys(urlsplit(uri).netloc or uri.partition(":")[0] for uri in self.redirect_uris))
+
+
+class OAuthGrant(models.Model):
+    """A person's consent that a client acts as an API key of theirs, whose text no one has (ADR 63)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    client = models.ForeignKey(OAuthClient, on_delete=models.CASCADE, related_name="grants")
+    person = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    key = models.OneToOneField(ApiKey, on_delete=models.CASCADE, related_name="grant")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-created_at"]
+        default_permissions = ("add", "change", "view")
+        verbose_name = "connected client"
+
+    def __str__(self) -> str:
+        return str(self.client)
+
+
+class TokenKind(StrEnum):
+    CODE = "code"
+    ACCESS = "access"
+    REFRESH = "refresh"
+
+
+class OAuthToken(models.Model):
+    """Digest of a code or token of a grant. Codes and refresh tokens are used once, and kept until they expire."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in TokenKind])
+    grant = models.ForeignKey(OAuthGrant, on_delete=models.CASCADE, related_name="tokens")
+    redirect_uri = models.CharField(max_length=500, blank=True)
+    code_challenge = models.CharField(max_length=43, blank=True)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        app_label = "memoryhub"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.kind
 
 
 class FailedLogin(AccessAttempt):

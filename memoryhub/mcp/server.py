@@ -1,4 +1,4 @@
-"""The MCP server on the vendor's SDK: tools and resources of the registry, and our API keys as its bearer tokens.
+"""The MCP server on the vendor's SDK: tools and resources of the registry; its bearer tokens are API keys or grants'.
 
 Imported when the first MCP request comes: the SDK takes 28 MB and two seconds.
 """
@@ -26,6 +26,7 @@ from starlette.applications import Starlette
 
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.auth.authentication import usable_key
+from memoryhub.auth.grants import usable_grant_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import return_connection
@@ -47,21 +48,22 @@ Result = TypeVar("Result")
 
 
 class KeyToken(AccessToken):
-    """An access token that is an API key."""
+    """An access token that is an API key, or that acts as one."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     api_key: ApiKey
 
 
 class KeyVerifier(TokenVerifier):
-    """Accepts API keys as bearer tokens."""
+    """Accepts API keys as bearer tokens, and the access tokens of grants where OAuth is on."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the key as a token; None where it is unknown, expired or revoked."""
 
         def look_up() -> ApiKey | None:
+            now = datetime.now(UTC)
             try:
-                return usable_key(token, now=datetime.now(UTC))
+                return usable_key(token, now=now) or (usable_grant_key(token, now=now) if settings.OAUTH_URL else None)
             finally:
                 return_connection()
 
@@ -83,8 +85,7 @@ def build_application(profile: Profile) -> Starlette:
         instructions=INSTRUCTIONS,
         version="1",
         token_verifier=KeyVerifier(),
-        # Required by the SDK for OAuth metadata, which is not served.
-        auth=AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None),
+        auth=_auth_settings(),
         subscriptions=False,
         log_level="WARNING",
     )
@@ -100,6 +101,22 @@ def build_application(profile: Profile) -> Starlette:
         max_request_body_size=settings.MAX_BODY_BYTES,
         # `application` checks hosts and origins, by Django's settings.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+
+def _auth_settings() -> AuthSettings:
+    """Return where a 401 sends clients: nowhere without OAuth, for which the SDK needs an address all the same.
+
+    Access tokens of other resources do not exist here (`oauth.is_own_resource`), and keys have none.
+    """
+    if not settings.OAUTH_URL:
+        return AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None)
+    return AuthSettings.model_validate(
+        {
+            "issuer_url": settings.OAUTH_URL,
+            "resource_server_url": settings.OAUTH_URL + ENDPOINT,
+            "validate_token_resource": False,
+        }
     )
 
 

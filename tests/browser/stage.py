@@ -16,6 +16,7 @@ from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.accounts import invite
 from memoryhub.auth.actions import issue_key
+from memoryhub.auth.grants import grant_access, register_client
 from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.principals import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.roles import CURATOR
@@ -167,7 +168,20 @@ def _machinery(stage: Stage) -> None:
     FailedLogin.objects.create(username="guest", ip_address="203.0.113.5", failures_since_start=2)
     Worker.objects.create(id=uuid4(), host="here", pid=1)
     ScheduleState.objects.create(name=next(iter(schedules())), next_at=now)
+    _connect(aya, now)
     endpoint, _secret = create_endpoint(agent_id=RELEASE, url="https://example.org/hook", by=BY, now=now)
     Delivery.objects.create(endpoint=endpoint, place=TEST_PLACE, kind="webhook.test", status=204, at=now)
     dead = enqueue("embed", actor_id=stage.maya.pk, key="texts")
     Job.objects.filter(pk=dead).update(state="dead", attempts=5, error="The embedder did not answer.", finished_at=now)
+
+
+def _connect(person: User, now: datetime) -> None:
+    """Let a client of OAuth act for a person."""
+    uri, by = "https://claude.example/callback", Principal(PrincipalKind.CURATOR, str(person.pk), person.username)
+    client = register_client(
+        client_id=uuid4(), name="Claude", redirect_uris=[uri], secret="", metadata={}, now=now
+    )  # fmt: skip
+    grant_access(
+        client=client, person=person, agent_id=RELEASE, user_id=MAYA, scopes=[Scope.READ], is_trusted=False,
+        redirect_uri=uri, code_challenge="c" * 43, by=by, now=now,
+    )  # fmt: skip

@@ -21,7 +21,7 @@ from conversations.models import ChatTurn, DeletedMessage, Message, MessageIndex
 from memoryhub import urls
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
-from memoryhub.auth.models import ApiKey, AuditEntry, CallSum
+from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, OAuthClient, OAuthToken
 from memoryhub.auth.principals import Scope
 from memoryhub.db.shared_cache import SharedValue
 from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
@@ -68,6 +68,8 @@ PARTS = {
 }
 MACHINERY = {
     CallSum,
+    OAuthClient,  # on the page of its grants
+    OAuthToken,
     CapReached,  # the caps themselves are on the page of spending
     Event,
     DeletedMessage,

@@ -42,7 +42,7 @@ SCREENS = {
     "summaries_routingdecision": ALL, "summaries_projectevent": ALL,
     "conversations_session": READS, "conversations_message": READS, "conversations_receipt": READS,
     "conversations_chatturn": READS, "memoryhub_agent": READS, "memoryhub_actor": READS,
-    "memoryhub_apikey": NOTHING, "memoryhub_auditentry": NOTHING, "memoryhub_embeddingspace": NOTHING,
+    "memoryhub_apikey": NOTHING, "memoryhub_oauthgrant": NOTHING, "memoryhub_auditentry": NOTHING, "memoryhub_embeddingspace": NOTHING,
     "memoryhub_idempotencyrecord": NOTHING, "memoryhub_ledgerentry": NOTHING, "memoryhub_tokenfactors": NOTHING,
     "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
     "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING, "memoryhub_invitation": NOTHING,
@@ -56,7 +56,7 @@ ACTIONS = {
 PAGES = {
     "review": ALL, "review_alike": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
-    "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
+    "oauth_consent": NOTHING, "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
 }  # fmt: skip
 # Django's and the kit's own addresses, for whoever may log in, and the login itself.
 FOR_ALL_STAFF = {

@@ -28,6 +28,7 @@ EMPTY = {
     "memoryhub.FailedLogin": "nobody has failed to log in",
     "memoryhub.IdempotencyRecord": "no client has sent a key that makes a request repeatable",
     "memoryhub.Invitation": "nobody is invited yet",
+    "memoryhub.OAuthGrant": "a person connects a client",
     "memoryhub.ScheduleState": "written by a running worker",
     "memoryhub.TokenFactors": "fitted to a hundred real calls",
     "memoryhub.Worker": "written by a running worker",

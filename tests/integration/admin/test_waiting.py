@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from conversations.domain.messages import Role, TurnState
 from memoryhub.admin.waiting import WAITING
+from memoryhub.auth.models import TokenKind
 from memoryhub.jobs.retries import State as JobState
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.search.models import EmbeddingSpace
@@ -41,7 +42,19 @@ DO_NOT_WAIT: Final[dict[str, Any]] = {
     # Kinds and authors are no states.
     "*.who_kind": "any",
     "*.verb": "any",
-    "*.kind": [*Kind, *FeedChange, *DocumentKind, *EventKind, "created", "used", "impact", "set", "slept", "now"],
+    "*.kind": [
+        *Kind,
+        *FeedChange,
+        *DocumentKind,
+        *EventKind,
+        *TokenKind,
+        "created",
+        "used",
+        "impact",
+        "set",
+        "slept",
+        "now",
+    ],
     "*.generator": "any",
     "*.role": Role,
     "*.language": "any",

@@ -1,16 +1,21 @@
 """The real web server, keys for it, and the official MCP client."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from memoryhub.auth.throttling import call_counter
+from memoryhub.tenancy.models import Agent
 from tests.fakes.plugin import llm, llm_server
 from tests.integration.clients.conftest import key, new_key, web
+from tests.integration.mcp.oauth import Browser, person
+from tests.serving import Web
 
 __all__ = ["key", "llm", "llm_server", "new_key", "web"]
 
@@ -44,3 +49,20 @@ async def connected(url: str, key: str, mode: str = MODES[0], **headers: str) ->
         Client(streamable_http_client(url, http_client=http), mode=mode, cache=None) as client,
     ):
         yield Calls(client)
+
+
+@pytest.fixture
+def oauth(web: Web, settings: Any) -> Web:
+    """The server with OAuth on, an agent, and the account that `Browser` logs in to."""
+    settings.OAUTH_URL = web.url
+    call_counter.cache_clear()  # all tests call from one address
+    Agent.objects.create(agent_id="helper", name="Helper")
+    return web
+
+
+@pytest.fixture
+def browser(oauth: Web) -> Iterator[Browser]:
+    """The browser of an administrator."""
+    person()
+    with Browser(oauth.url) as browser:
+        yield browser

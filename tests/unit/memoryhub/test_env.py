@@ -33,6 +33,12 @@ def test_defaults_are_as_documented() -> None:
         ("ALLOWED_HOSTS", "memory.example.org,https://memory.example.org"),
         ("ALLOWED_HOSTS", "memory.example.org:8000"),
         ("CSRF_TRUSTED_ORIGINS", "memory.example.org"),
+        ("MEMORYHUB_OAUTH_URL", "memory.example.org"),
+        ("MEMORYHUB_OAUTH_URL", "http://memory.example.org"),
+        ("MEMORYHUB_OAUTH_URL", "http://localhost.example.org"),
+        ("MEMORYHUB_OAUTH_URL", "https://memory.example.org/hub"),
+        ("MEMORYHUB_OAUTH_URL", "https://memory.example.org?x=1"),
+        ("MEMORYHUB_OAUTH_URL", "https://me@memory.example.org"),
         ("CSRF_TRUSTED_ORIGINS", "https://memory.example.org/"),
     ],
 )
@@ -46,6 +52,12 @@ def test_hosts_and_origins_may_be_patterns_and_addresses() -> None:
     environment = read_environment({"ALLOWED_HOSTS": hosts, "CSRF_TRUSTED_ORIGINS": origins})
     assert environment.allowed_hosts == ("*", ".example.org", "[::1]", "10.0.0.7")
     assert environment.trusted_origins == ("https://*.example.org", "http://[::1]:8000")
+
+
+@pytest.mark.parametrize("url", ["https://memory.example.org", "https://memory.example.org:8443", "http://[::1]:8000"])
+def test_oauth_takes_an_origin_with_tls_or_on_loopback(url: str) -> None:
+    assert read_environment({"MEMORYHUB_OAUTH_URL": url}).oauth_url == url
+    assert read_environment({"MEMORYHUB_OAUTH_URL": f"{url}/"}).oauth_url == url
 
 
 def test_the_pool_holds_its_minimum_where_only_that_is_set() -> None:
