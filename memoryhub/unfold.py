@@ -102,6 +102,7 @@ def _tabs(area: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 AREAS = [
+    _area("newspaper", (_("News"), "news")),
     _area("rule", (_("Review"), "review"), badge="strength.admin.review.review_badge", badge_variant="primary"),
     _area("neurology", (_("Memories"), "strength_memory"), (_("Profiles"), "strength_profile")),
     _area(

@@ -24,7 +24,16 @@ class StrengthConfig(AppConfig):
         from strength.actions.extraction import backfill_jobs, diagnose
         from strength.actions.forgetting import forget_memories
         from strength.actions.instruction_trials import try_extraction
-        from strength.admin import expectations, imported_conversations, learnt, nights, panels, review, review_alike
+        from strength.admin import (
+            expectations,
+            imported_conversations,
+            learnt,
+            news,
+            nights,
+            panels,
+            review,
+            review_alike,
+        )
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
@@ -39,7 +48,8 @@ class StrengthConfig(AppConfig):
         DERIVED.append(forget_memories)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
-        PAGES.extend([*review.PAGES, *review_alike.PAGES, *nights.PAGES, *expectations.PAGES, *learnt.PAGES])
+        PAGES.extend([*news.PAGES, *review.PAGES, *review_alike.PAGES, *nights.PAGES])
+        PAGES.extend([*expectations.PAGES, *learnt.PAGES])
         dashboard.PANELS.append(panels.memory_panel)
         waiting.WAITING.extend(panels.WAITING_KINDS)
         ENTRY_KINDS.extend([panels.CREATED_ENTRIES, panels.USED_ENTRIES])

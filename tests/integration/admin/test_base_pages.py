@@ -36,6 +36,7 @@ from strength.models import (
     MemoryNumbers,
     MemoryRevision,
     MemorySource,
+    NewsPlace,
     PerspectiveStrength,
     ProfileVersion,
     ReflectionCursor,
@@ -63,6 +64,7 @@ PARTS = {
     DocumentVersion,
     SavedView,
     ReviewInstructions,
+    NewsPlace,
     Delivery,
 }
 MACHINERY = {

@@ -54,7 +54,7 @@ ACTIONS = {
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "review_alike": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
+    "news": ALL, "review": ALL, "review_alike": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
 }  # fmt: skip
