@@ -443,7 +443,7 @@ WITH changed AS MATERIALIZED (
     SELECT feed.actor_id, feed.memory_id, actor.agent_id, actor.user_id, max(feed.id) AS place, count(*) AS changes,
         min(feed.version) AS first, max(feed.version) AS last, bool_or(feed.change = 'created') AS is_new
     FROM strength_memorychange AS feed JOIN memoryhub_actor AS actor ON actor.id = feed.actor_id
-    WHERE feed.id > %(since)s AND feed.id <= %(until)s
+    WHERE feed.id > %(since)s AND feed.id <= %(until)s AND (%(moment)s::timestamptz IS NULL OR feed.at >= %(moment)s)
         AND (%(agent_id)s::text IS NULL OR feed.agent_id = %(agent_id)s)
         AND (%(user_id)s::text IS NULL OR actor.user_id = %(user_id)s)
     GROUP BY feed.actor_id, feed.memory_id, actor.agent_id, actor.user_id
@@ -483,7 +483,8 @@ HAVING GROUPING(actor_id) = 1 OR actor_id = ANY(%(actor_ids)s)
 -- Numbers of memories that were deleted, by agent and user; those of erased users are their agent's, without a user.
 SELECT feed.agent_id, actor.user_id, count(DISTINCT feed.memory_id) AS deleted
 FROM strength_memorychange AS feed LEFT JOIN memoryhub_actor AS actor ON actor.id = feed.actor_id
-WHERE feed.id > %(since)s AND feed.id <= %(until)s AND feed.change = 'erased'
+WHERE feed.id > %(since)s AND feed.id <= %(until)s AND (%(moment)s::timestamptz IS NULL OR feed.at >= %(moment)s)
+    AND feed.change = 'erased'
     AND (%(agent_id)s::text IS NULL OR feed.agent_id = %(agent_id)s)
     AND (%(user_id)s::text IS NULL OR actor.user_id = %(user_id)s)
 GROUP BY feed.agent_id, actor.user_id ORDER BY deleted DESC, feed.agent_id, actor.user_id LIMIT %(limit)s

@@ -37,11 +37,12 @@ class NewsKind(StrEnum):
 class Window:
     """The changes of the feed after `since` up to `until`, of an agent, a user and a kind where these are not empty.
 
-    `person` is the id of the account whose changes alone are no news; empty to see them too.
+    With `moment`, those since then alone: imports bring changes of former times. `person` is the id of the account whose changes alone are no news; empty to see them too.
     """
 
     since: int
     until: int
+    moment: datetime | None = None
     agent_id: str = ""
     user_id: str = ""
     kind: NewsKind | None = None
@@ -60,6 +61,7 @@ class Window:
         return {
             "since": self.first,
             "until": self.until,
+            "moment": self.moment,
             "agent_id": self.agent_id or None,
             "user_id": self.user_id or None,
             "person": self.person or None,

@@ -192,6 +192,7 @@ def _window(
     window = Window(
         since=min(since, until),
         until=until,
+        moment=since_at,
         agent_id=params.agent_id,
         user_id=params.user_id,
         kind=params.kind,
