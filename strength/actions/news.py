@@ -37,7 +37,8 @@ class NewsKind(StrEnum):
 class Window:
     """The changes of the feed after `since` up to `until`, of an agent, a user and a kind where these are not empty.
 
-    With `moment`, those since then alone: imports bring changes of former times. `person` is the id of the account whose changes alone are no news; empty to see them too.
+    With `moment`, those since then alone: imports bring changes of former times. `person` is the id of the account
+    whose changes alone are no news; empty to see them too.
     """
 
     since: int

@@ -24,7 +24,7 @@ from memoryhub.admin.columns import owner_chips
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import report_done, submitted_text
-from memoryhub.admin.waiting import waiting_elsewhere
+from memoryhub.admin.waiting import waiting_for
 from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import Page
 from memoryhub.zones import day_start
@@ -145,12 +145,12 @@ def news(request: HttpRequest) -> HttpResponse:
         return _save(request, params, person)
     now, place, last = clock(), place_of(person), last_committed_change()
     params = replace(params, until=min(last, last if params.until is None else params.until))
-    window, since_at = _window(params, person, place, last, now)
+    window, since_at = news_window(params, person, place, last, now)
     lines = news_lines(window, after=params.after, limit=PAGE_SIZE + 1)
     page = lines[:PAGE_SIZE]
     totals, by_actor = count_news(window, {line.actor_id for line in page})
     forgotten = [] if params.kind else count_forgotten(window)
-    waiting = waiting_elsewhere(request, "news", now)
+    waiting = waiting_for(person, now)
     return render_page(
         request,
         "admin/strength/news/page.html",
@@ -183,10 +183,10 @@ def _person(request: HttpRequest) -> Any:
     return request.user
 
 
-def _window(
+def news_window(
     params: NewsParams, person: Any, place: NewsPlace, last: int, now: datetime
 ) -> tuple[Window, datetime | None]:
-    """Return the window of the feed, and the moment at which it begins; None for the place marked as read."""
+    """Return a person's window of the feed, and the moment at which it begins; None for the place marked as read."""
     since_at, until = params.starts_at(place, now), last if params.until is None else params.until
     since = int(place.place or 0) if since_at is None else place_before(since_at, until=until)
     window = Window(
