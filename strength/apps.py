@@ -21,9 +21,11 @@ class StrengthConfig(AppConfig):
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
         from strength.actions import extraction_costs, import_reading, importexport
+        from strength.actions.drafts import DECIDERS
         from strength.actions.extraction import backfill_jobs, diagnose
         from strength.actions.forgetting import forget_memories
         from strength.actions.instruction_trials import try_extraction
+        from strength.actions.review_rules import decide_by_rules
         from strength.admin import (
             expectations,
             imported_conversations,
@@ -37,8 +39,10 @@ class StrengthConfig(AppConfig):
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
+        DECIDERS.append(decide_by_rules)
         TRIALS["extraction_instructions"] = try_extraction
         EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
+        EXCLUDED_TABLES["strength.ReviewRule"] = "Decisions of people with accounts here; who imports decides anew."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)

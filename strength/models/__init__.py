@@ -21,6 +21,7 @@ from strength.models.revision import (
     SavedView,
     Tombstone,
 )
+from strength.models.rule import ReviewRule
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
@@ -43,6 +44,7 @@ __all__ = [
     "ReflectionCursor",
     "ReviewHold",
     "ReviewInstructions",
+    "ReviewRule",
     "SavedView",
     "SleepRun",
     "SleepState",
