@@ -127,6 +127,16 @@ def test_a_rule_ends_no_memory_that_a_new_one_contradicts(boss: Client, hub: Hub
     assert held.valid_to is None and held.superseded_by_id is None
 
 
+def test_another_reason_than_the_examples_waits(boss: Client, hub: Hub) -> None:
+    """The channel became untrusted after the rule was made: that was not decided then."""
+    first, _second = versions(hub.actor, 1, 2, channel="github")
+    decide(boss, page_for(boss, first), "approve", rule="1")
+    assert written(hub.actor, WORDING.format(3), channel="github").status == Status.ACTIVE
+    set_untrusted(hub, "github")
+    actor = Actor.objects.select_related("agent").get(pk=hub.actor.pk)
+    assert written(actor, WORDING.format(4), channel="github").status == Status.PENDING
+
+
 def set_untrusted(hub: Hub, channel: str) -> None:
     hub.agent.policy = {**hub.agent.policy, "untrusted_channels": [channel]}
     hub.agent.save()
