@@ -218,7 +218,7 @@ def _save(request: HttpRequest, params: NewsParams, person: Any) -> HttpResponse
         report_done(request, gettext("Marked as read."), undo=undo)
     elif verb == "unread":
         mark_as_read(person=person, place=place, now=clock())
-        messages.success(request, gettext("The news are unread again."))
+        messages.success(request, gettext("The news is unread again."))
     else:
         messages.error(request, gettext("Unknown action. Reload the page and try again."))
     return HttpResponseRedirect(reverse("news"))
