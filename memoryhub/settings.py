@@ -17,6 +17,7 @@ from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_s
 from memoryhub.env import CHECKOUT, read_environment, read_secret_files, secret_key, unknown_settings
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import has_traceback, with_request_id, without_traceback
+from memoryhub.mail import TIMEOUT_SECONDS, MailConfig
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
 
@@ -300,6 +301,13 @@ LOGGING = {
         "django-q": {"level": "WARNING"},
     },
 }
+
+MAIL = MailConfig.from_env(os.environ)
+EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL.scheme == "smtp+tls", MAIL.scheme == "smtps"
+EMAIL_TIMEOUT = TIMEOUT_SECONDS
+DEFAULT_FROM_EMAIL = MAIL.sender
 
 EMBEDDING = EmbeddingConfig.from_env(os.environ)
 LLM = LLMConfig.from_env(os.environ)

@@ -102,6 +102,7 @@ def _tabs(area: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 AREAS = [
+    _area("newspaper", (_("News"), "news")),
     _area("rule", (_("Review"), "review"), badge="strength.admin.review.review_badge", badge_variant="primary"),
     _area("neurology", (_("Memories"), "strength_memory"), (_("Profiles"), "strength_profile")),
     _area(
@@ -129,7 +130,12 @@ AREAS = [
     ),
     _area("chat", (_("Talk"), "talk")),
     _area("science", (_("Playground"), "playground")),
-    _area("gavel", (_("Blocked texts"), "strength_tombstone"), (_("Expectations"), "strength_expectation")),
+    _area(
+        "gavel",
+        (_("Blocked texts"), "strength_tombstone"),
+        (_("Rules"), "strength_reviewrule"),
+        (_("Expectations"), "strength_expectation"),
+    ),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
 """Curators' areas: one sidebar entry each, with further screens as tabs."""

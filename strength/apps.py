@@ -21,15 +21,28 @@ class StrengthConfig(AppConfig):
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
         from strength.actions import extraction_costs, import_reading, importexport
+        from strength.actions.drafts import DECIDERS
         from strength.actions.extraction import backfill_jobs, diagnose
         from strength.actions.forgetting import forget_memories
         from strength.actions.instruction_trials import try_extraction
-        from strength.admin import expectations, imported_conversations, learnt, nights, panels, review, review_alike
+        from strength.actions.review_rules import decide_by_rules
+        from strength.admin import (
+            expectations,
+            imported_conversations,
+            learnt,
+            news,
+            nights,
+            panels,
+            review,
+            review_alike,
+        )
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
+        DECIDERS.append(decide_by_rules)
         TRIALS["extraction_instructions"] = try_extraction
         EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
+        EXCLUDED_TABLES["strength.ReviewRule"] = "Decisions of people with accounts here; who imports decides anew."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)
@@ -39,7 +52,8 @@ class StrengthConfig(AppConfig):
         DERIVED.append(forget_memories)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
-        PAGES.extend([*review.PAGES, *review_alike.PAGES, *nights.PAGES, *expectations.PAGES, *learnt.PAGES])
+        PAGES.extend([*news.PAGES, *review.PAGES, *review_alike.PAGES, *nights.PAGES])
+        PAGES.extend([*expectations.PAGES, *learnt.PAGES])
         dashboard.PANELS.append(panels.memory_panel)
         waiting.WAITING.extend(panels.WAITING_KINDS)
         ENTRY_KINDS.extend([panels.CREATED_ENTRIES, panels.USED_ENTRIES])

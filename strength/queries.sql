@@ -435,3 +435,60 @@ SELECT place, memory_id FROM (
     WHERE similarity >= %(similarity_floor)s OR word_score >= %(word_floor)s
 ) AS ranked
 WHERE rank <= %(limit)s ORDER BY place, rank
+
+-- fragment: news
+-- What became of each memory in a window of the feed: one row for all of its changes. Deleted memories have no revision.
+-- `person` is set where what that person alone has changed is left out.
+WITH changed AS MATERIALIZED (
+    SELECT feed.actor_id, feed.memory_id, actor.agent_id, actor.user_id, max(feed.id) AS place, count(*) AS changes,
+        min(feed.version) AS first, max(feed.version) AS last, bool_or(feed.change = 'created') AS is_new
+    FROM strength_memorychange AS feed JOIN memoryhub_actor AS actor ON actor.id = feed.actor_id
+    WHERE feed.id > %(since)s AND feed.id <= %(until)s AND (%(moment)s::timestamptz IS NULL OR feed.at >= %(moment)s)
+        AND (%(agent_id)s::text IS NULL OR feed.agent_id = %(agent_id)s)
+        AND (%(user_id)s::text IS NULL OR actor.user_id = %(user_id)s)
+    GROUP BY feed.actor_id, feed.memory_id, actor.agent_id, actor.user_id
+), news AS (
+    SELECT changed.*, CASE
+        WHEN revision.verb = 'supersede' THEN 'contradicted'
+        WHEN revision.changed_after->>'status' = 'archived' AND revision.verb = 'sleep' THEN 'faded'
+        WHEN revision.changed_after->>'status' IN ('archived', 'rejected') THEN revision.changed_after->>'status'
+        WHEN is_new THEN 'learnt'
+        ELSE 'changed' END AS kind
+    FROM changed JOIN strength_memoryrevision AS revision ON revision.actor_id = changed.actor_id
+        AND revision.memory_id = changed.memory_id AND revision.number = changed.last
+    WHERE %(person)s::text IS NULL OR NOT (revision.who_kind = 'curator' AND revision.who_id = %(person)s)
+        OR EXISTS (
+            SELECT FROM strength_memoryrevision AS other WHERE other.actor_id = changed.actor_id
+            AND other.memory_id = changed.memory_id AND other.number >= changed.first AND other.number < changed.last
+            AND NOT (other.who_kind = 'curator' AND other.who_id = %(person)s)
+        )
+)
+
+-- name: news_lines
+-- A page of the news, by agent and user, the latest first; behind the last line of the page before it.
+{news}
+SELECT actor_id, memory_id, agent_id, user_id, place, kind, changes, first, last FROM news
+WHERE (%(kind)s::text IS NULL OR kind = %(kind)s)
+    AND (%(after_place)s::bigint IS NULL
+        OR (agent_id, user_id, -place) > (%(after_agent_id)s, %(after_user_id)s, -%(after_place)s::bigint))
+ORDER BY agent_id, user_id, place DESC LIMIT %(limit)s
+
+-- name: count_news
+-- Numbers of memories by kind, of all actors (null) and of some.
+{news}
+SELECT actor_id, kind, count(*) FROM news GROUP BY GROUPING SETS ((kind), (actor_id, kind))
+HAVING GROUPING(actor_id) = 1 OR actor_id = ANY(%(actor_ids)s)
+
+-- name: count_forgotten
+-- Numbers of memories that were deleted, by agent and user; those of erased users are their agent's, without a user.
+SELECT feed.agent_id, actor.user_id, count(DISTINCT feed.memory_id) AS deleted
+FROM strength_memorychange AS feed LEFT JOIN memoryhub_actor AS actor ON actor.id = feed.actor_id
+WHERE feed.id > %(since)s AND feed.id <= %(until)s AND (%(moment)s::timestamptz IS NULL OR feed.at >= %(moment)s)
+    AND feed.change = 'erased'
+    AND (%(agent_id)s::text IS NULL OR feed.agent_id = %(agent_id)s)
+    AND (%(user_id)s::text IS NULL OR actor.user_id = %(user_id)s)
+GROUP BY feed.agent_id, actor.user_id ORDER BY deleted DESC, feed.agent_id, actor.user_id LIMIT %(limit)s
+
+-- name: place_before
+-- The place in the feed before all changes since a moment; the subquery keeps the index on times in use.
+SELECT min(id) - 1 FROM (SELECT id FROM strength_memorychange WHERE at >= %(moment)s OFFSET 0) AS recent

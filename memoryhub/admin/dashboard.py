@@ -351,6 +351,7 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
         "title": _("Home"),
         "tiles": tiles,
         "waiting": waiting,
+        "may_read_news": may_open("news", request),
         "may_talk": may_open("talk", request),
         "to_review": Count(
             sum(tile.figure.number for tile in in_review), any(tile.figure.is_estimate for tile in in_review)

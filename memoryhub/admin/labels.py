@@ -86,6 +86,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "lift": pgettext_lazy("done", "lifted"),
     "lock": pgettext_lazy("done", "locked"),
     "lose_source": pgettext_lazy("done", "lost a source"),
+    "mail": pgettext_lazy("done", "mailed"),
     "merge": pgettext_lazy("done", "merged"),
     "move": pgettext_lazy("done", "moved"),
     "open": pgettext_lazy("done", "opened"),

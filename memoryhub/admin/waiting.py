@@ -50,9 +50,14 @@ def waiting_panel(now: datetime) -> list[Tile]:
 
 def waiting_elsewhere(request: HttpRequest, page: str, now: datetime) -> list[Tile]:
     """Return what waits on other pages than `page`, as far as the person may see it."""
-    user: Any = request.user
-    tiles = [kind.tile(now) for kind in WAITING if kind.page != page]
-    return [tile for tile in with_counts([tile for tile in tiles if user.has_perm(tile.permission)]) if tile.is_waiting]
+    return waiting_for(request.user, now, without=page)
+
+
+def waiting_for(person: Any, now: datetime, *, without: str = "") -> list[Tile]:
+    """Return what waits for a person, as far as the person may see it, but for what waits on a page."""
+    tiles = [kind.tile(now) for kind in WAITING if not without or kind.page != without]
+    visible = [tile for tile in tiles if person.has_perm(tile.permission)]
+    return [tile for tile in with_counts(visible) if tile.is_waiting]
 
 
 def count_waiting(page: str, now: datetime, limit: int) -> int:

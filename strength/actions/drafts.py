@@ -1,6 +1,6 @@
 """New memories: their values, unsaved drafts, and bulk insertion of their related rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Final
@@ -77,6 +77,9 @@ class NewMemory:
     contradicted_ids: frozenset[UUID] = frozenset()
     """Memories that it contradicts, which are never its duplicates."""
 
+
+DECIDERS: Final[list[Callable[[Sequence["Draft"], datetime], None]]] = []
+"""What decides about new memories of an actor that wait, in the transaction that writes them."""
 
 SCREENED_FIELDS: Final = ("content", "tags", "learnings", "metadata")
 
@@ -197,7 +200,10 @@ def index_entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[Embedding
 def complete_memories(
     drafts: Sequence[Draft], spaces: Sequence[EmbeddingSpace], *, by: Principal, reason: str = "", now: datetime
 ) -> None:
-    """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table."""
+    """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table.
+
+    Then rules decide about those that wait.
+    """
     extras = _add_numbers(drafts, now)
     MemorySource.objects.bulk_create(
         source for draft in drafts for source in sources_of(draft.memory, draft.messages, now)
@@ -208,6 +214,8 @@ def complete_memories(
         by=by,
         now=now,
     )
+    for decide in DECIDERS:
+        decide(drafts, now)
 
 
 def _add_numbers(drafts: Sequence[Draft], now: datetime) -> dict[UUID, dict[str, float | None]]:

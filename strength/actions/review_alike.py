@@ -1,5 +1,7 @@
 """Pending memories with the wording and the reasons of another, so that one decision takes them all (SPEC W12)."""
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -76,7 +78,7 @@ def alike_memories(memory: Memory) -> list[Memory]:
     rows = pending_memories().filter(**equal).order_by("created_at", "pk")
     opened = rows.values_list("pk", Left("content", MAX_WORDING_LENGTH + 1))[:MAX_COMPARED]
     keys = [key for key, text in opened if len(text) <= MAX_WORDING_LENGTH and masked_wording(text) == wording]
-    loaded = _loaded([memory.pk, *(key for key in keys if key != memory.pk)])
+    loaded = loaded_memories([memory.pk, *(key for key in keys if key != memory.pk)])
     if not loaded or loaded[0].pk != memory.pk:  # deleted in the meantime
         return []
     values, reasons = _other_values(loaded[0]), why_pending(loaded[0]).reasons
@@ -89,11 +91,19 @@ def alike_memories(memory: Memory) -> list[Memory]:
     return alike
 
 
-def _loaded(keys: Collection[Any]) -> list[Memory]:
+def loaded_memories(keys: Collection[Any]) -> list[Memory]:
     """Return memories with numbers, sources and agent, in the order of their keys."""
     rows = Memory.objects.with_numbers().select_related("actor__agent", "actor__sleep_state").filter(pk__in=keys)
     by_key = {row.pk: row for row in rows}
     return [by_key[key] for key in keys if key in by_key]
+
+
+def shape_of(memory: Memory) -> bytes:
+    """Return a digest of the wording and the values that memories alike have in common, but for the reasons."""
+    fields = [str(getattr(memory, name)) if name == "actor_id" else getattr(memory, name) for name in EQUAL_FIELDS]
+    strength, perspectives, sources = _other_values(memory)
+    values = [masked_wording(memory.content), fields, strength, perspectives, sorted(sources)]
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).digest()
 
 
 def _other_values(memory: Memory) -> tuple[Any, ...]:

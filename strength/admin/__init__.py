@@ -1,3 +1,3 @@
-"""Admin screens of memories, merges, profiles, sleep runs, tasks and tombstones."""
+"""Admin screens of memories, merges, profiles, rules, sleep runs, tasks and tombstones."""
 
-from strength.admin import memories, merges, profiles, sleep, tasks, tombstones  # noqa: F401
+from strength.admin import memories, merges, profiles, rules, sleep, tasks, tombstones  # noqa: F401

@@ -37,7 +37,7 @@ from strength.admin.labels import (
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, threshold_time
-from strength.models import Memory, MemoryRevision, MemorySource, Merge
+from strength.models import Memory, MemoryRevision, MemorySource, Merge, ReviewRule
 
 REVISIONS_PAGE_SIZE: Final = 10
 MAX_POINTS: Final = 200
@@ -125,6 +125,8 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     rows = list(query[: REVISIONS_PAGE_SIZE + 1])
     page = rows[:REVISIONS_PAGE_SIZE]
     deadline = page_deadline()  # of all texts together
+    batches = [revision.batch for revision in page if revision.batch]
+    rules = ReviewRule.objects.filter(actor_id=memory.actor_id).in_bulk(batches)
     return {
         "revisions": [
             {
@@ -133,6 +135,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
                 "who": principal_label(revision.who_name, revision.who_kind),
                 "reason": SLEEP_REASON_LABELS.get(revision.reason) or revision.reason,
                 "changes": revision_changes(revision, deadline),
+                "rule": rules.get(revision.batch) if revision.batch else None,
             }
             for revision in page
         ],

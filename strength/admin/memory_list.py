@@ -144,7 +144,7 @@ ROW_VERBS: Final = {
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
 }
-ROW_KEYS: Final = {"archive": "v", "reactivate": "v", "approve": "a", "pin": "p", "unpin": "p"}
+ROW_KEYS: Final = {"archive": "v", "reactivate": "v", "approve": "a", "reject": "r", "pin": "p", "unpin": "p"}
 SHORT_LABELS: Final = {**LABELS, "reject": _("Reject")}
 
 

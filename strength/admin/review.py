@@ -424,7 +424,7 @@ def _page(
         "held": [params.address(other) for other in _one_held_item(held_by_others, queue_filter, now)]
         if item is None else [],
         "may_see_contexts": may_see_contexts(request), **(beside or {}),
-        "alike_url": params.alike_address(item) if item and not item.is_merge else "",
+        "alike_url": params.alike_address(item) if item and not item.is_merge else "", "is_part": _is_fetch(request),
     }  # fmt: skip
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})

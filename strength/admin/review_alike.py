@@ -6,21 +6,27 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import owner_label, render_page
-from memoryhub.admin.object_actions import report_skipped, submitted_change, submitted_text
+from memoryhub.admin.base import link_to, owner_label, render_page
+from memoryhub.admin.object_actions import report_done, report_skipped, submitted_change, submitted_text
 from memoryhub.auth.actions import VersionMismatch
+from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
 from strength.actions.curation_sets import curate_many
 from strength.actions.review_alike import MAX_ALIKE, alike_memories
+from strength.actions.review_rules import NEEDS, Shape, make_rule, rule_shape
 from strength.admin.bulk import log_memories
 from strength.admin.review import BATCH, PERMISSIONS, ReviewParams, load_review_round, save_review_round
 from strength.admin.review_item import pending_reason_labels, values_with_approval
+from strength.admin.rules import VERB_LABELS as RULE_VERB_LABELS
 from strength.domain.memories import Status
 from strength.domain.review import COUNT, Item, Sort
 from strength.models import Memory
+from strength.models.rule import MAX_A_DAY, RuleVerb
 
 VERBS: Final = ("approve", "reject")
 
@@ -36,7 +42,7 @@ def alike_view(request: HttpRequest, key: UUID) -> HttpResponse:
         return HttpResponseRedirect(params.address())
     if request.method == "POST":
         return _decide(request, params, item, alike)
-    shown = alike[:MAX_ALIKE]
+    shown, verbs = alike[:MAX_ALIKE], rule_shape(alike[0]).verbs
     return render_page(
         request,
         "admin/strength/review/alike.html",
@@ -50,6 +56,9 @@ def alike_view(request: HttpRequest, key: UUID) -> HttpResponse:
         values=values_with_approval(memory),
         sources=sorted({(source.channel, source.get_trust_display()) for source in memory.source_rows}),
         back=params.address(item),
+        may_rule=request.user.has_perms(NEEDS),
+        rule_verbs=[label for verb, label in RULE_VERB_LABELS.items() if verb in verbs],
+        most_a_day=MAX_A_DAY,
     )
 
 
@@ -60,6 +69,7 @@ def _decide(request: HttpRequest, params: ReviewParams, item: Item, alike: list[
     if verb not in VERBS:
         messages.error(request, gettext("Unknown action. Reload the page and try again."))
         return HttpResponseRedirect(params.alike_address(item))
+    shape = rule_shape(alike[0]) if submitted_text(request, "rule") else None
     result = curate_many(memories=memories, versions=versions, verb=verb, **submitted_change(request))
     screen: Any = admin.site.get_model_admin(Memory)
     refusals = Counter({str(error): len(rows) for error, rows in result.skipped})
@@ -70,7 +80,22 @@ def _decide(request: HttpRequest, params: ReviewParams, item: Item, alike: list[
         undo_data = {BATCH: str(result.batch), COUNT: len(result.changed)}
         round_ = load_review_round(request, params)
         save_review_round(request, round_.decide(item, verb, undo_data))
+        if shape is not None:
+            _make_rule(request, alike[0], shape, RuleVerb(verb))
     return HttpResponseRedirect(params.address())
+
+
+def _make_rule(request: HttpRequest, memory: Memory, shape: Shape, verb: RuleVerb) -> None:
+    """Make the rule that the form wishes, and report it with a button that takes it back."""
+    person: Any = request.user
+    try:
+        rule = make_rule(memory=memory, shape=shape, verb=verb, person=person, **submitted_change(request))
+    except DomainError as error:
+        messages.error(request, str(error))
+        return
+    link = link_to("admin:strength_reviewrule_change", rule.pk, gettext("The rule"))
+    text = format_html("{} {}", gettext("New memories like these are decided the same from now on."), link)
+    report_done(request, text, undo=reverse("admin:strength_reviewrule_revoke", args=[rule.pk]))
 
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -53,6 +53,25 @@ REASONS_BY_VERB: Final[Mapping[str, PendingReason]] = {
     FORGET_VERB: PendingReason.TO_BE_FORGOTTEN,
 }
 """Changes by the server after which only a person decides, not a repetition."""
+
+
+APPROVED_BY_RULES: Final = frozenset({PendingReason.UNTRUSTED_SOURCE, PendingReason.UNTRUSTED_WRITER})
+"""Reasons that a rule may decide by approval: a person's trust, and nothing that a check of the text has found."""
+
+REJECTED_BY_RULES: Final = APPROVED_BY_RULES | {PendingReason.UNSURE, PendingReason.UNGROUNDED}
+"""Reasons that a rule may decide by rejection. The others name a former decision, a wish, or another memory."""
+
+MAX_DIGITS: Final = 12
+"""Digits of one number of a text that a rule decides; rules let numbers vary, and more could hold a message."""
+
+
+def is_decided_by_rules(verb: str, reasons: Iterable[PendingReason]) -> bool:
+    """Return whether a rule with a verb may decide about a memory that waits for these reasons."""
+    return set(reasons) <= {"approve": APPROVED_BY_RULES, "reject": REJECTED_BY_RULES}.get(verb, frozenset())
+
+
+def has_long_number(text: str) -> bool:
+    return re.search(rf"\d{{{MAX_DIGITS + 1}}}", unicodedata.normalize("NFKC", text)) is not None
 
 
 def pending_reasons(

@@ -15,11 +15,13 @@ from strength.models.revision import (
     MemoryChange,
     MemoryRevision,
     Merge,
+    NewsPlace,
     ReviewHold,
     ReviewInstructions,
     SavedView,
     Tombstone,
 )
+from strength.models.rule import ReviewRule
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
@@ -35,12 +37,14 @@ __all__ = [
     "MemoryRevision",
     "MemorySource",
     "Merge",
+    "NewsPlace",
     "PerspectiveStrength",
     "Profile",
     "ProfileVersion",
     "ReflectionCursor",
     "ReviewHold",
     "ReviewInstructions",
+    "ReviewRule",
     "SavedView",
     "SleepRun",
     "SleepState",

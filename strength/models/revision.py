@@ -1,4 +1,4 @@
-"""Records of curation: revisions, change feed, merges, tombstones, saved views, review instructions and holds."""
+"""Records of curation: revisions, change feed, merges, tombstones, saved views, news, review instructions and holds."""
 
 from itertools import product
 from typing import ClassVar
@@ -182,6 +182,23 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class NewsPlace(models.Model):
+    """The place in the feed of changes up to which a person has read the news; and whether the counts come by mail."""
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    place = models.BigIntegerField(null=True)
+    read_at = models.DateTimeField(null=True)
+    wants_mail = models.BooleanField(db_default=False, default=False)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"place {self.place}"
 
 
 class ReviewInstructions(models.Model):

@@ -18,7 +18,7 @@ from memoryhub.auth.accounts import invite
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.grants import grant_access, register_client
 from memoryhub.auth.models import FailedLogin
-from memoryhub.auth.principals import Principal, PrincipalKind, Scope, command
+from memoryhub.auth.principals import Principal, PrincipalKind, Scope, command, curator
 from memoryhub.auth.roles import CURATOR
 from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
@@ -32,10 +32,13 @@ from memoryhub.webhooks.actions.endpoints import create_endpoint
 from memoryhub.webhooks.models import Delivery
 from strength.actions.expectations import expect
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.review_alike import loaded_memories
+from strength.actions.review_rules import make_rule, rule_shape
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import begin_task
 from strength.domain.sleep import Trigger
 from strength.models import Memory, Merge
+from strength.models.rule import RuleVerb
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
@@ -145,6 +148,18 @@ def _questions(stage: Stage) -> None:
     expect(receipt=receipt, memory_id=memory.pk, is_wanted=False, by=BY, now=stage.now)
 
 
+def _rule(stage: Stage, person: User) -> None:
+    """Write a memory that waits as an untrusted key's, and make a rule for those like it."""
+    new = NewMemory(content="Version 3 of the theme gallery is out.", channel="github")
+    inbox = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
+    memory, _is_new = write_memory(actor=stage.ken, new=new, by=inbox, now=stage.now)
+    [loaded] = loaded_memories([memory.pk])
+    by = curator(person.pk, person.username)
+    make_rule(
+        memory=loaded, shape=rule_shape(loaded), verb=RuleVerb.APPROVE, person=person, by=by, reason="", now=stage.now
+    )
+
+
 def _machinery(stage: Stage) -> None:
     now = stage.now
     key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=now)
@@ -165,6 +180,7 @@ def _machinery(stage: Stage) -> None:
         error_after_p95=0.02, fitted_at=now,
     )  # fmt: skip
     Group.objects.get_or_create(name="Readers")
+    _rule(stage, aya)
     FailedLogin.objects.create(username="guest", ip_address="203.0.113.5", failures_since_start=2)
     Worker.objects.create(id=uuid4(), host="here", pid=1)
     ScheduleState.objects.create(name=next(iter(schedules())), next_at=now)

@@ -8,11 +8,15 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 
+from memoryhub.auth.principals import Principal, PrincipalKind
+from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory, Merge
 from tests.browser.chromium import expect
 from tests.browser.seeing import accessible, scrolls_sideways
 from tests.browser.stage import Stage
 from tests.browser.steps import press
+
+STRANGER = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
 
 
 def waiting(stage: Stage, *texts: str) -> list[Memory]:
@@ -310,3 +314,27 @@ def test_who_may_not_decide_sees_no_queue(page_as: Callable[..., Any], stage: St
     assert page.goto("/admin/review/").status == 403
     page.goto("/admin/strength/merge/")
     expect(page.locator("a[href='/admin/review/']")).to_have_count(0)
+
+
+def test_a_decision_about_all_alike_becomes_a_rule_that_is_taken_back(page: Any, stage: Stage, clean: None) -> None:
+    def report(number: int) -> Memory:
+        new = NewMemory(content=f"Build {number} of the harbour map is done.", channel="github")
+        return write_memory(actor=stage.maya, new=new, by=STRANGER, now=stage.now)[0]
+
+    waiting_ones = [report(1), report(2)]
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("l")
+    page.get_by_label("Decide new ones like these the same from now on").check()
+    accessible(page)
+    page.keyboard.press("a")
+    page.wait_for_url("**/admin/review/**")
+    expect(page.get_by_text("decided the same from now on")).to_be_visible()
+    assert states([*waiting_ones, report(3)]) == ["active"] * 3
+    page.get_by_role("link", name="The rule").click()
+    expect(page.locator("#decided li")).to_have_count(1)
+    accessible(page)
+    press(page, "Take back")
+    expect(page.get_by_text("The rule was taken back")).to_be_visible()
+    assert states([report(4)]) == ["pending"]
+    press(page, "Undo all that it decided")
+    assert states([*waiting_ones]) == ["active"] * 2

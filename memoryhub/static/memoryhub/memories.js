@@ -1,4 +1,4 @@
-// Keyboard control of the list of memories: j and k move between rows, other keys press a row's buttons. After an action
+// Keyboard control of the list of memories and of the news: j and k move between rows, other keys press a row's buttons. After an action
 // the page returns to the same position, even if the row is no longer listed.
 "use strict";
 
@@ -6,11 +6,11 @@ const PLACE = "memoryhub-list-place";
 let current = -1;
 
 function rows() {
-    return [...document.querySelectorAll("#result_list tr.data-row")];
+    return [...document.querySelectorAll("#result_list tr.data-row, [data-rows] .data-row")];
 }
 
 function scroller() {
-    let each = document.getElementById("result_list");
+    let each = document.querySelector("#result_list, [data-rows]");
     while (each && each !== document.body) {
         if (each.scrollHeight > each.clientHeight && /auto|scroll/.test(getComputedStyle(each).overflowY)) { return each; }
         each = each.parentElement;
@@ -24,13 +24,14 @@ function goTo(number) {
     all[current]?.classList.remove("list-current");
     current = Math.max(0, Math.min(all.length - 1, number));
     all[current].classList.add("list-current");
-    all[current].querySelector("th a")?.focus({preventScroll: true});
+    all[current].querySelector("th a, .news-open")?.focus({preventScroll: true});
     all[current].scrollIntoView({block: "nearest"});
 }
 
 function remember(row) {
     try {
-        const place = {at: location.pathname + location.search, row: rows().indexOf(row), top: scroller().scrollTop};
+        // The address that the action returns to.
+        const place = {at: document.querySelector("#row-form [name=next]").value, row: rows().indexOf(row), top: scroller().scrollTop};
         sessionStorage.setItem(PLACE, JSON.stringify(place));
     } catch { /* storage is disabled: the page starts at its row or top */ }
 }
@@ -53,7 +54,7 @@ document.addEventListener("keydown", (event) => {
         goTo(current + (key === "j" ? 1 : -1));
     } else if (key === "x" && row) {
         row.querySelector("input.action-select")?.click();
-    } else if (["a", "p", "v"].includes(key) && row) {
+    } else if (["a", "p", "r", "v"].includes(key) && row) {
         row.querySelector(`[data-key=${key}]`)?.click();
     } else {
         return;
@@ -72,16 +73,18 @@ document.addEventListener("click", (event) => {
 });
 
 addEventListener("DOMContentLoaded", () => {
-    if (!document.getElementById("changelist-search")) { return; }
-    document.getElementById("result_list")?.addEventListener("click", (event) => {
+    const list = document.querySelector("#result_list, [data-rows]");
+    if (!list) { return; }
+    list.addEventListener("click", (event) => {
         const button = event.target.closest(".row-button");
-        if (button) { remember(button.closest("tr")); }
+        if (button) { remember(button.closest(".data-row")); }
     });
-    // Choices next to the search field apply at once; a search by meaning needs a query.
+    restore();
     const form = document.getElementById("changelist-search");
+    if (!form) { return; }
+    // Choices next to the search field apply at once; a search by meaning needs a query.
     form.querySelector(".list-agent").addEventListener("change", () => form.requestSubmit());
     form.querySelector(".list-by").addEventListener("change", () => {
         if (form.elements.namedItem("q").value.trim()) { form.requestSubmit(); }
     });
-    restore();
 });

@@ -37,6 +37,7 @@ from strength.models import (
     MemoryNumbers,
     MemoryRevision,
     MemorySource,
+    NewsPlace,
     PerspectiveStrength,
     ProfileVersion,
     ReflectionCursor,
@@ -64,6 +65,7 @@ PARTS = {
     DocumentVersion,
     SavedView,
     ReviewInstructions,
+    NewsPlace,
     Delivery,
 }
 MACHINERY = {

@@ -38,7 +38,7 @@ CODES_OF_TALKS = [f"{verb}_{model}" for verb in ("view", "add", "change", "delet
 NOTHING, READS, ALL = "nothing", "reads", "all"
 SCREENS = {
     "strength_memory": ALL, "strength_merge": ALL, "strength_sleeprun": ALL, "strength_tombstone": ALL,
-    "strength_task": ALL, "strength_profile": ALL, "strength_expectation": ALL, "summaries_summary": ALL, "summaries_project": ALL, "summaries_document": ALL,
+    "strength_task": ALL, "strength_profile": ALL, "strength_expectation": ALL, "strength_reviewrule": ALL, "summaries_summary": ALL, "summaries_project": ALL, "summaries_document": ALL,
     "summaries_routingdecision": ALL, "summaries_projectevent": ALL,
     "conversations_session": READS, "conversations_message": READS, "conversations_receipt": READS,
     "conversations_chatturn": READS, "memoryhub_agent": READS, "memoryhub_actor": READS,
@@ -54,7 +54,7 @@ ACTIONS = {
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "review_alike": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
+    "news": ALL, "review": ALL, "review_alike": ALL, "talk": ALL, "learnt": ALL, "playground": ALL, "what_if": ALL, "keep_expectation": ALL, "instructions": NOTHING, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "oauth_consent": NOTHING, "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
 }  # fmt: skip

@@ -33,6 +33,7 @@ EMPTY = {
     "memoryhub.TokenFactors": "fitted to a hundred real calls",
     "memoryhub.Worker": "written by a running worker",
     "strength.Expectation": "a person keeps one",
+    "strength.ReviewRule": "a person makes one in the review",
     "webhooks.Endpoint": "an operator adds one",
 }
 """Lists that a new installation cannot fill, and why."""

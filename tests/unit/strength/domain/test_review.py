@@ -14,6 +14,8 @@ from strength.domain.review import (
     PendingReason,
     Round,
     Sort,
+    has_long_number,
+    is_decided_by_rules,
     load_round,
     parse_item,
     pending_reasons,
@@ -126,3 +128,27 @@ def test_a_round_is_stored_whole() -> None:
     stored["skipped"].append("nonsense")
     stored["decided"].append([9, "nonsense", "approve", {}])
     assert load_round(stored) == round_
+
+
+@pytest.mark.parametrize(
+    ("verb", "reasons", "is_decided"),
+    [
+        ("approve", ["untrusted_source"], True),
+        ("approve", ["untrusted_writer"], True),
+        ("approve", ["untrusted_source", "sensitive"], False),
+        ("approve", ["unsure"], False),
+        ("reject", ["untrusted_source", "ungrounded", "unsure"], True),
+        ("reject", ["untrusted_source", "to_be_forgotten"], False),
+        ("archive", ["untrusted_source"], False),
+    ],
+)
+def test_rules_decide_what_waits_for_trust(verb: str, reasons: list[str], is_decided: bool) -> None:
+    assert is_decided_by_rules(verb, map(PendingReason, reasons)) is is_decided
+
+
+@pytest.mark.parametrize(
+    ("text", "is_long"),
+    [("Build 123456789012.", False), ("Build 1234567890123.", True), ("１２３４５６７８９０１２３", True)],
+)
+def test_long_numbers_are_found_in_any_width(text: str, is_long: bool) -> None:
+    assert has_long_number(text) is is_long
