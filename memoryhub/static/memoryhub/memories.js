@@ -1,5 +1,5 @@
-// Keyboard control of the list of memories and of the news: j and k move between rows, other keys press a row's buttons. After an action
-// the page returns to the same position, even if the row is no longer listed.
+// Keyboard control of the list of memories and of the news: j and k move between rows, other keys press a row's buttons.
+// After an action the page returns to the same position, even if the row is no longer listed.
 "use strict";
 
 const PLACE = "memoryhub-list-place";
@@ -74,12 +74,11 @@ document.addEventListener("click", (event) => {
 
 addEventListener("DOMContentLoaded", () => {
     const list = document.querySelector("#result_list, [data-rows]");
-    if (!list) { return; }
-    list.addEventListener("click", (event) => {
+    list?.addEventListener("click", (event) => {
         const button = event.target.closest(".row-button");
         if (button) { remember(button.closest(".data-row")); }
     });
-    restore();
+    if (list) { restore(); }
     const form = document.getElementById("changelist-search");
     if (!form) { return; }
     // Choices next to the search field apply at once; a search by meaning needs a query.
