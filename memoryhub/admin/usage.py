@@ -1,7 +1,7 @@
 """Screens of provider usage and spending, and of token calibration. For administrators."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
@@ -28,7 +28,7 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
     DailyBudget,
     between,
-    by_agent,
+    by_column,
     by_day,
     capped_agents,
     daily_budgets,
@@ -247,7 +247,7 @@ class FactorsAdmin(ReadOnlyAdmin):
 
 PERIODS = (7, 30, 90)
 MAX_ROWS = 300
-MAX_AGENTS = 100
+MAX_GROUP_ROWS = 100
 SUMMED_COLUMNS = ("calls", "failures", "read", "written")
 MAX_CSV_LINES = 100_000
 PERMISSIONS = ("memoryhub.view_ledgerentry",)
@@ -307,8 +307,7 @@ def spending(request: HttpRequest) -> HttpResponse:
     rows = list(by_day(calls, zone, "agent_id")[: MAX_ROWS + 1])
     is_whole = len(rows) <= MAX_ROWS
     days = _summed(rows, "day") if is_whole else list(by_day(calls, zone))
-    agents = _summed(rows, "agent_id") if is_whole else list(by_agent(calls))
-    agents.sort(key=lambda row: (-(row["dollars"] or 0), -(row["read"] + row["written"]), row["agent_id"]))
+    agents = _summed(rows, "agent_id") if is_whole else list(by_column(calls, "agent_id"))
     spent = spent_in(calls)
     listed = f"{reverse('admin:memoryhub_ledgerentry_changelist')}?{_period_query(first, last, zone)}"
     return render_page(
@@ -322,15 +321,53 @@ def spending(request: HttpRequest) -> HttpResponse:
         ),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
-        agents=[_figures(row, listed) for row in agents[:MAX_AGENTS]],
-        agents_left_out=len(agents) > MAX_AGENTS,
-        rows=[_figures(row, listed) for row in rows[:MAX_ROWS]],
+        groups=[
+            _group(key, agents if key == "agents" else list(by_column(calls, group[0])), listed)
+            for key, group in GROUPS.items()
+        ],
+        rows=[_day_figures(row, listed) for row in rows[:MAX_ROWS]],
         left_out=not is_whole,
         caps=list(_caps()),
         paused=[paused_sentence(budget) for budget in paused_agents(now=clock())],
         demo=demo_notice(calls),
         file=reverse("spending_totals") + _days_query(first, last),
     )
+
+
+def _most_first(row: dict[str, Any]) -> tuple[Any, ...]:
+    return -(row["dollars"] or 0), -(row["read"] + row["written"])
+
+
+Named = Callable[[dict[str, Any]], tuple[Any, dict[str, str]]]
+"""Return the name of a row of totals, and the filters that list its calls; without filters it is no link."""
+
+GROUPS: Final[dict[str, tuple[str, Any, Any, Named]]] = {
+    "agents": (
+        "agent_id", _("By agent"), _("Agent"),
+        lambda row: (row["agent_id"] or _("the operator"), {"agent_id": row["agent_id"]} if row["agent_id"] else {}),
+    ),
+    "purposes": (
+        "operation", _("By purpose"), _("operation"),
+        lambda row: (OPERATIONS.get(row["operation"], row["operation"]), {"operation": row["operation"]}),
+    ),
+    "models": ("model", _("By model"), _("Model"), lambda row: (row["model"] or "-", {"q": row["model"]})),
+    "users": (
+        "actor__user_id", _("By user"), _("User"),
+        lambda row: (row["actor__user_id"] or _("no user"), {}),
+    ),
+}  # fmt: skip
+"""Totals on the page of spending: column, title, heading of the first column, names."""
+
+
+def _group(key: str, rows: list[dict[str, Any]], listed: str) -> dict[str, Any]:
+    """Return the largest totals of a group for the page."""
+    _column, title, heading, named = GROUPS[key]
+    shown = []
+    for row in sorted(rows, key=_most_first)[:MAX_GROUP_ROWS]:
+        name, filters = named(row)
+        href = f"{listed}&{urlencode(filters)}" if filters else ""
+        shown.append({**_figures(row), "name": name, "href": href})
+    return {"id": key, "title": title, "heading": heading, "rows": shown, "is_cut": len(rows) > MAX_GROUP_ROWS}
 
 
 def _periods() -> Iterator[dict[str, Any]]:
@@ -365,14 +402,13 @@ def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return list(sums.values())
 
 
-def _figures(row: dict[str, Any], listed: str) -> dict[str, Any]:
-    return {
-        **row,
-        "agent": row["agent_id"],
-        "href": f"{listed}&{urlencode({'agent_id': row['agent_id']})}",
-        "tokens": format_count(row["read"] + row["written"]),
-        "cost": dollars(row["dollars"]),
-    }
+def _day_figures(row: dict[str, Any], listed: str) -> dict[str, Any]:
+    href = f"{listed}&{urlencode({'agent_id': row['agent_id']})}"
+    return {**_figures(row), "agent": row["agent_id"], "href": href}
+
+
+def _figures(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "tokens": format_count(row["read"] + row["written"]), "cost": dollars(row["dollars"])}
 
 
 def totals_csv(request: HttpRequest) -> HttpResponse:

@@ -198,9 +198,10 @@ def by_day(rows: QuerySet[LedgerEntry], zone: tzinfo, *names: str) -> QuerySet[L
     return days
 
 
-def by_agent(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, Any]:
-    """Return calls, failures, tokens and cost by agent, by name."""
-    return rows.order_by().values("agent_id").annotate(**TOTALS).order_by("agent_id")
+def by_column(rows: QuerySet[LedgerEntry], column: str) -> QuerySet[LedgerEntry, Any]:
+    """Return calls, failures, tokens and cost by the values of a column, in their order."""
+    totals: QuerySet[LedgerEntry, Any] = rows.order_by().values(column).annotate(**TOTALS).order_by(column)
+    return totals
 
 
 def between(first: date, last: date, zone: tzinfo) -> QuerySet[LedgerEntry]:

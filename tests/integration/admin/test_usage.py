@@ -15,7 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from memoryhub.admin.labels import OPERATIONS
 from memoryhub.admin.usage import MAX_ROWS
+from memoryhub.auth.access import ensure_actor
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Agent
 
@@ -92,7 +94,7 @@ def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -
     response = spending(boss)
     context = response.context
     assert [row["cost"] for row in context["rows"]] == ["0.0001 USD"] * 6
-    assert [(row["agent"], row["cost"], row["calls"]) for row in context["agents"]] == [
+    assert [(row["name"], row["cost"], row["calls"]) for row in context["groups"][0]["rows"]] == [
         ("kana", "0.0003 USD", 3),
         ("yuno", "0.0003 USD", 3),
     ]
@@ -100,12 +102,27 @@ def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -
     assert [bar["words"] for bar in context["bars"]] == ["0.0002 USD, 240 tokens"] * 3
 
 
+def test_purposes_models_and_users_are_added_up(boss: Client) -> None:
+    maya = ensure_actor(Agent.objects.create(agent_id="kana"), "maya")
+    rows = [call(cost=Decimal("0.5")), call(cost=Decimal("0.25")), call()]
+    LedgerEntry.objects.filter(pk=rows[1].pk).update(operation="extract", model="small", actor=maya)
+    LedgerEntry.objects.filter(pk=rows[2].pk).update(operation="extract", model="small", cost=Decimal("0.5"))
+    groups = {group["id"]: group for group in spending(boss).context["groups"]}
+    found = {key: [(str(row["name"]), row["cost"]) for row in group["rows"]] for key, group in groups.items()}
+    assert found["purposes"][0] == (str(OPERATIONS["extract"]), "0.7500 USD") and len(found["purposes"]) == 2
+    assert found["models"][0] == ("small", "0.7500 USD") and len(found["models"]) == 2
+    assert found["users"] == [("no user", "1.0000 USD"), ("maya", "0.2500 USD")]
+    for key in ("purposes", "models"):
+        listed = boss.get(groups[key]["rows"][0]["href"]).context["cl"].result_list
+        assert {row.pk for row in listed} == {rows[1].pk, rows[2].pk}
+
+
 def test_an_agents_calls_are_listed_for_the_same_days(boss: Client) -> None:
     old, new = call(days_ago=3), call()
     for zone in ("", "Asia/Tokyo"):
         day = timezone.localdate(timezone.now() - timedelta(days=3), ZoneInfo(zone or "UTC")).isoformat()
         boss.post(reverse("time_zone"), {"time_zone": zone})
-        (row,) = spending(boss, first=day, last=day).context["agents"]
+        (row,) = spending(boss, first=day, last=day).context["groups"][0]["rows"]
         assert list(boss.get(row["href"]).context["cl"].result_list) == [old], zone
     assert new in boss.get(row["href"].split("?")[0]).context["cl"].result_list
 
