@@ -1,15 +1,16 @@
 """Read-only screens of sessions, messages, receipts and chat turns, and their dashboard tiles."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -68,14 +69,14 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
     """Sessions. The page of one is its timeline, for people who may read messages; else the fields alone."""
 
     empty_hint = _("Programs open sessions by the API; “Imports” brings in conversations from elsewhere.")
-    list_display = ("shown_title", "channel", "owner", "message_count", "started_at", "last_message_at", "ended_at")
+    list_display = ("shown_title", "channel", "owner", "shown_count", "started_at", "last_message_at", "ended_at")
     list_filter = ("actor__agent", UserFilter, "channel", "started_at")
     list_select_related = ("actor",)
     search_fields = ("title", "channel", "actor__user_id")
     search_help_text = _("Words of a title, a channel, a user, or the id of a session.")
     fields = (
         ("title", "channel"),
-        ("owner", "message_count"),
+        ("owner", "shown_count"),
         ("started_at", "last_message_at", "ended_at"),
         ("id", "metadata"),
     )
@@ -87,6 +88,13 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         own = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk")).current()
         first = own.order_by("seq").values(start=Left("content", EXCERPT_SOURCE_LENGTH))[:1]
         return rows.annotate(opening=Subquery(first))
+
+    shown_count = column(_("message count"), lambda session: format_count(session.stored), ordering="message_count")
+
+    def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        stored = _stored_after_deletions(rows)
+        for row in rows:
+            row.stored = stored.get(row.pk, row.message_count)
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Any) -> str:
@@ -121,6 +129,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             opts=self.opts,
             original=session,
             session=session,
+            message_count=_stored_after_deletions([session]).get(session.pk, session.message_count),
             owner=self.owner(session),
             may_end=session.ended_at is None and self.has_decide_permission(request),
             ended_by=_ended_by(session),
@@ -155,7 +164,10 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             return HttpResponseRedirect(reverse("admin:conversations_session_changelist"))
         count = deletion.counts.get("messages", 0)
         text = ngettext("%(count)d message was deleted.", "%(count)d messages were deleted.", count)
-        self.message_user(request, text % {"count": count})
+        sentences = [text % {"count": count}]
+        if others := _taken({kind: number for kind, number in deletion.counts.items() if kind != "messages"}):
+            sentences.append(gettext("What rested on them: %(what)s.") % {"what": gettext(", ").join(others)})
+        self.message_user(request, " ".join(sentences))
         is_left = Session.objects.filter(pk=session.pk, actor_id=session.actor_id).exists()
         to = change_url(session) if is_left else reverse("admin:conversations_session_changelist")
         return HttpResponseRedirect(to)
@@ -184,16 +196,31 @@ DELETED_LABELS: Final[Mapping[str, Any]] = {
 
 
 def _question(chosen: Sequence[Any], preview: Deletion) -> Confirmation:
-    counts = {kind: format_count(preview.counts[kind]) for kind in DELETED_LABELS if kind in preview.counts}
-    rows = [gettext("%(thing)s: %(count)s") % {"thing": DELETED_LABELS[kind], "count": counts[kind]} for kind in counts]
     closing = gettext("There is no undo. Exported files and backups are not reached.")
     return Confirmation(
         title=_("Delete these messages") if chosen else _("Delete this session"),
-        sentences=[*rows, closing],
+        sentences=[*_taken(preview.counts), closing],
         examples=(),
         button=_("Delete permanently"),
         is_danger=True,
     )
+
+
+def _taken(counts: Mapping[str, int]) -> list[str]:
+    """Return what a deletion takes, by kind."""
+    return [
+        gettext("%(thing)s: %(count)s") % {"thing": label, "count": format_count(counts[kind])}
+        for kind, label in DELETED_LABELS.items()
+        if kind in counts
+    ]
+
+
+def _stored_after_deletions(sessions: Iterable[Session]) -> dict[UUID, int]:
+    """Return how many messages are left in those sessions that lost some; the others have as many as were numbered."""
+    thinned = [session for session in sessions if session.deletions]
+    rows = Message.objects.of([session.actor_id for session in thinned]).filter(session_id__in=[s.pk for s in thinned])
+    counted = dict(rows.values_list("session_id").annotate(Count("pk"))) if thinned else {}
+    return {session.pk: counted.get(session.pk, 0) for session in thinned}
 
 
 def _chosen(request: HttpRequest) -> list[str]:
@@ -286,12 +313,11 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
 
 
 def session_panel(now: datetime) -> list[Tile]:
-    day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
     broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
     unanswered = ChatTurn.objects.filter(
         Q(state=TurnState.FAILED) | broken_off, created_at__gte=now - timedelta(hours=24)
     )
-    sessions, said = Session.objects.all(), Message.objects.all()
+    sessions, said, contexts = Session.objects.all(), Message.objects.all(), Receipt.objects.all()
     return [
         Tile(
             _("Sessions"), sessions, _("conversations"), Session, recent=sessions.filter(started_at__gte=now - RECENT)
@@ -304,7 +330,7 @@ def session_panel(now: datetime) -> list[Tile]:
             ChatTurn,
             section=Section.BACKGROUND,
         ),
-        Tile(_("Contexts"), day, _("assembled in the last 24 hours"), Receipt),
+        Tile(_("Contexts"), contexts, _("stored"), Receipt, recent=contexts.filter(created_at__gte=now - RECENT)),
     ]
 
 

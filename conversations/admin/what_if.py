@@ -62,7 +62,9 @@ def _summary(effect: Effect) -> list[str]:
         return [text % {"count": total}]
     sentences = [gettext("%(changed)d of the latest %(count)d contexts would change.")]
     if effect.memory_id is not None:
-        sentences.append(gettext("The memory is in %(before)d of them now, and would be in %(after)d."))
+        sentences.append(
+            gettext("Assembled again now, %(before)d of them have the memory; after the change, %(after)d.")
+        )
     figures = {"changed": changed, "count": total, "before": effect.held_before, "after": effect.held_after}
     return [sentence % figures for sentence in sentences]
 

@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -263,9 +263,9 @@ class ActorAdmin(ActionAdmin):
             except DomainError as error:
                 problem = str(error)
             else:
-                count = sum(erasure.erased.values())
-                text = ngettext("The user was erased: %(count)s row.", "The user was erased: %(count)s rows.", count)
-                messages.success(request, text % {"count": format_count(count)})
+                count = format_count(sum(erasure.erased.values()))
+                text = gettext("The user was erased: %(count)s rows, with revisions, search entries and other details.")
+                messages.success(request, text % {"count": count})
                 return HttpResponseRedirect(reverse("admin:memoryhub_actor_changelist"))
         counts = [
             (title, model._default_manager.filter(actor_id=row.pk).count())

@@ -238,6 +238,7 @@ class KeyAdmin(ActionAdmin):
             opts=self.opts,
             original=obj,
             key_text=obj.issued_text,
+            scopes=[SCOPES.get(scope, scope) for scope in obj.scopes],
             snippets=snippets(request, obj.issued_text, agent_ids=obj.agent_ids, user_id=obj.user_id),
         )
         response["Cache-Control"] = "no-store"

@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -70,6 +70,9 @@ ROLE_LABELS: Mapping[str, Any] = {
     ADMINISTRATOR: _("Administrator: also keys, people, jobs, ledger, audit trail and policies"),
     NO_ROLE: _("None yet: cannot log in here without groups or permissions"),
 }
+
+
+ROLE_NAMES: Mapping[str, Any] = {CURATOR: _("curator"), ADMINISTRATOR: _("administrator")}
 
 
 class AuditedAdmin(HubAdmin):
@@ -383,7 +386,7 @@ class InvitationForm(ActionForm):
 def _state_of(row: Invitation) -> tuple[str, Any]:
     if row.used_at is not None:
         return "used", _("used")
-    return ("expired", _("expired")) if row.expires_at <= clock() else ("open", _("open"))
+    return ("expired", _("expired")) if row.expires_at <= clock() else ("open", pgettext_lazy("invitation", "open"))
 
 
 @admin.register(Invitation)
@@ -393,12 +396,13 @@ class InvitationAdmin(ActionAdmin):
     empty_hint = _("An invitation lets a person create an account. The + button above makes one.")
     form = InvitationForm
     allows = frozenset({"add", "delete"})
-    list_display = ("shown_email", "role", "state", "inviter", "created_at", "expires_at")
+    list_display = ("shown_email", "shown_role", "state", "inviter", "created_at", "expires_at")
     search_fields = ("email",)
-    fields = ("email", "role", "state", "inviter", ("created_at", "expires_at", "used_at"))
+    fields = ("email", "shown_role", "state", "inviter", ("created_at", "expires_at", "used_at"))
     add_fieldsets = ((None, {"fields": ("email", "role", "valid_for")}),)
 
     shown_email = column(_("e-mail address"), lambda row: excerpt(row.email, 60), ordering="email")
+    shown_role = column(_("role"), lambda row: ROLE_NAMES.get(row.role, row.role), ordering="role")
     inviter = column(_("invited by"), lambda row: excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-")
 
     state = column(_("state"), _state_of, colours={"open": "info", "used": "success", "expired": "warning"})

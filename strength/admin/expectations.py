@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Receipt
@@ -60,7 +60,7 @@ class ExpectationAdmin(OwnedMixin, DecisionAdmin):
     whole_query = column(_("user's message"), lambda row: whole_text(row.receipt.query))
     wanted = column(_("expected"), lambda row: gettext("is in it") if row.is_wanted else gettext("is not in it"))
     shown_memory = column(_("memory"), lambda row: row.memory)
-    of_receipt = column(_("receipt"), lambda row: link_to(RECEIPT_PAGE, row.receipt_id, gettext("open")))
+    of_receipt = column(_("receipt"), lambda row: link_to(RECEIPT_PAGE, row.receipt_id, pgettext("link", "open")))
 
     def title_of(self, row: Expectation) -> str:
         return truncated(row.receipt.query)

@@ -419,12 +419,17 @@ CHOICE_FIELDS: Final = ("kind", "scope_level")
 """Fields with choices, shown by their labels."""
 
 
+NO_VALUES: Final[tuple[Any, ...]] = (None, "", [], {})
+
+
 def revision_changes(revision: MemoryRevision, deadline: float) -> list[dict[str, Any]]:
     """Return a revision's changes by field; texts are compared until the deadline."""
     before, after = revision.changed_before, revision.changed_after
     changes = []
     for name in [] if revision.verb == "create" else sorted({*before, *after} - {"locked"}):
         old, new = before.get(name), after.get(name)
+        if old in NO_VALUES and new in NO_VALUES:  # older snapshots lack fields that are empty in newer ones
+            continue
         diff = inline_diff(old or "", new or "", deadline) if name == "content" else None
         texts = (
             {"before": "", "after": ""}
@@ -436,7 +441,7 @@ def revision_changes(revision: MemoryRevision, deadline: float) -> list[dict[str
 
 
 def _format_value(name: str, value: Any) -> str:
-    if value is None or value in ("", [], {}):
+    if value in NO_VALUES:
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")

@@ -50,7 +50,7 @@ from summaries.actions.documents import backups_of, remove_empty_document, resto
 from summaries.actions.entries import set_entry_trust, waiting_entries
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
 from summaries.admin.project_lifecycle import lines_page, may_manage_life, move_selected_lines
-from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind, line_digest
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, PIN, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, Project
 
@@ -266,7 +266,7 @@ class DocumentAdmin(HistoryAdmin):
         title = _("Parts that compaction keeps unchanged")
         left_out = len(protected) - len(blocks)
         return self.subpage(
-            request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out
+            request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out, pin=PIN
         )
 
     # Versions

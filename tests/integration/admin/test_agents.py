@@ -53,7 +53,7 @@ def test_a_user_is_erased_by_who_types_its_id(boss: Client, hub: Hub) -> None:
     assert Message.objects.count() == 3
     done = boss.post(asked, {"user_id": SECRET_USER}, follow=True)
     assert done.redirect_chain == [(list_of(Actor), 302)]
-    assert re.search(r"The user was erased: \d+ rows\.", done.content.decode())
+    assert re.search(r"The user was erased: \d+ rows, with revisions", done.content.decode())
     assert not Message.objects.exists() and not Memory.objects.exists()
     assert not Actor.objects.filter(pk=hub.actor.pk).exists()
     assert Agent.objects.filter(pk="kana").exists()

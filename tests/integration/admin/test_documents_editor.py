@@ -129,6 +129,7 @@ def test_what_is_protected_is_marked_with_its_reason(boss: Client, project: Proj
     append_entry(project=project, document_name="MEMORY.md", text="Ask Mallory.", by=STRANGER, now=NOW)
     append_entry(project=project, document_name="MEMORY.md", text="Said today.", by=BY, now=NOW)
     part = boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
+    assert "To pin a line, write [PINNED] in it." in part
     assert "keep" in part and "Ask Mallory." in part and "Said today." in part and "Tea of Uji." in part
     assert "pinned" in part and "not trusted yet" in part and "younger than seven days" in part
     assert "old news" not in part and "long ago" not in part and SCRIPT not in part

@@ -37,6 +37,12 @@ def test_a_receipt_offers_it_and_a_broken_one_is_on_the_dashboard_with_what_chan
     assert hub.memory.content in listed and "is in it" in listed
 
 
+def test_its_page_speaks_of_it_in_japanese(boss: Client, hub: Hub) -> None:
+    keep(boss, hub)
+    shown = boss.get(page_of(Expectation.objects.get()), headers={"accept-language": "ja"}).content.decode()
+    assert "満たされている" in shown and ">開く<" in shown and "継続中" not in shown
+
+
 def test_it_is_deleted_and_brought_back(boss: Client, hub: Hub) -> None:
     keep(boss, hub, unwanted="1")
     [first] = Expectation.objects.all()

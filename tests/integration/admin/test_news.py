@@ -25,7 +25,7 @@ from strength.actions.news import last_committed_change, place_of
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import Status
 from strength.domain.sleep import Trigger
-from strength.models import Memory, MemoryChange, NewsPlace
+from strength.models import Memory, MemoryChange, MemoryRevision, NewsPlace
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, logged_in, page_of
 from tests.integration.admin.test_review import STRANGER, told
 
@@ -121,6 +121,16 @@ def test_a_memory_that_changed_often_shows_its_first_and_last_state(boss: Client
     ]
     edit_memory(memory=memory, values={"content": "Maya drinks coffee."}, expected_version=None, **change())
     assert "Changed, and changed back." in text_of(page(boss))
+
+
+@pytest.mark.usefixtures("start")
+def test_a_field_that_older_snapshots_lack_is_no_difference(boss: Client, hub: Hub) -> None:
+    memory = write(hub.actor, "Maya drinks coffee.")
+    first = MemoryRevision.objects.get(memory_id=memory.pk)
+    MemoryRevision.objects.filter(pk=first.pk).update(after={k: v for k, v in first.after.items() if k != "metadata"})
+    curate(memory, "pin")
+    [row] = rows(page(boss))
+    assert row["others"] == []
 
 
 @pytest.mark.usefixtures("start")

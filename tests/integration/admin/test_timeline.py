@@ -395,7 +395,11 @@ def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them
     assert Message.objects.filter(pk=told[0].pk).exists()
     posted = {"_selected_action": [str(told[0].pk)], "confirmed": "1", "reason": "a slip"}
     done = boss.post(forget_page(hub.session), posted, follow=True)
-    assert "1 message was deleted." in done.content.decode()
+    shown, left = done.content.decode(), Message.objects.filter(session_id=hub.session.pk).count()
+    assert "1 message was deleted. What rested on them: Memories that rest on these messages alone: 1." in shown
+    assert done.context["message_count"] == left < Session.objects.get(pk=hub.session.pk).message_count
+    listed = boss.get(list_of(Session)).context["cl"].result_list
+    assert [row.stored for row in listed if row.pk == hub.session.pk] == [left]
     assert not Message.objects.filter(pk=told[0].pk).exists() and Message.objects.filter(pk=told[1].pk).exists()
     assert not Memory.objects.filter(content__contains="84,300").exists()
     assert AuditEntry.objects.filter(verb="delete", object_kind="session", reason="a slip").exists()

@@ -151,6 +151,10 @@ def test_nobody_invites_to_more_than_the_own_rights(ann: User) -> None:
     assert browser.post(reverse(ADD), form).status_code == 200 and not Invitation.objects.exists()
     form["role"] = "curator"
     assert browser.post(reverse(ADD), form).status_code == 200 and Invitation.objects.exists()
+    mika.user_permissions.add(Permission.objects.get(codename="view_invitation"))
+    listed = reverse("admin:memoryhub_invitation_changelist")
+    page = browser.get(listed, headers={"accept-language": "ja"}).content.decode()
+    assert "担当者" in page and "未使用" in page and "curator" not in page
 
 
 def test_where_a_second_factor_is_required_the_invited_set_one_up_first(ann: User, settings: Any) -> None:

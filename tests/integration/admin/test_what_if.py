@@ -35,7 +35,7 @@ def tea(hub: Hub) -> Memory:
 def test_an_edit_is_shown_beside_what_is(boss: Client, tea: Memory) -> None:
     shown = tried(boss, tea, "edit", content="The user likes green tea with lemon.").content.decode()
     assert "1 of the latest 1 contexts would change." in shown
-    assert "The memory is in 1 of them now, and would be in 1." in shown
+    assert "Assembled again now, 1 of them have the memory; after the change, 1." in shown
     assert "The user likes green tea." in shown and "The user likes green tea with lemon." in shown
     assert "Which tea do I like?" in shown and "Nothing was changed." in shown
     assert "<html" not in shown
@@ -91,7 +91,7 @@ def test_the_review_shows_what_an_approval_would_bring_in(boss: Client, hub: Hub
     sent = {"verb": "try-approve", "item": str(shown.context["item"]), "version": shown.context["memory"].version}
     address = shown.context["form_url"]
     text = boss.post(address, sent, follow=True).content.decode()
-    assert "would be in 1." in text and "enters" in text
+    assert "after the change, 1." in text and "enters" in text
     typed = boss.post(address, {**sent, "content": "The user likes black tea."}, follow=True).content.decode()
     assert typed.count("The user likes black tea.") >= 2, "as an entry, and still in the editor"
     rejected = boss.post(address, {**sent, "verb": "try-reject"}, follow=True).content.decode()
