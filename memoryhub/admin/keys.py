@@ -93,7 +93,8 @@ class KeyForm(ActionForm):
         if "scopes" in self.fields:
             scopes, scopes_field = grantable_scopes(self.person), cast(Any, self.fields["scopes"])
             scopes_field.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in scopes]
-            scopes_field.initial = [value for value in scopes_field.initial if value in scopes]
+            # Not the model's default, which also writes: a key gets what a person has ticked.
+            scopes_field.initial = [value for value in (Scope.READ.value,) if value in scopes]
             if len(scopes) < len(Scope):
                 scopes_field.help_text = format_lazy("{} {}", scopes_field.help_text, FEWER_SCOPES)
         if "is_trusted" in self.fields and not may_trust(self.person):

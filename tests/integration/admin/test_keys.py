@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
+from django.urls import reverse
 
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import ApiKey, AuditEntry
@@ -170,3 +171,8 @@ def test_revoking_wants_a_reason(boss: Client, hub: Hub) -> None:
 def test_a_keys_page_shows_its_use_and_no_digest(boss: Client, hub: Hub) -> None:
     page = boss.get(page_of(hub.key)).content.decode()
     assert "Last used at" in page and hub.key.digest not in page and "Revoke this key…" in page
+
+
+def test_a_new_key_may_only_read_unless_a_person_ticks_more(boss: Client) -> None:
+    form = boss.get(reverse("admin:memoryhub_apikey_add")).context["adminform"].form
+    assert form.fields["scopes"].initial == ["read"]
