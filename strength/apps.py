@@ -43,6 +43,8 @@ class StrengthConfig(AppConfig):
         TRIALS["extraction_instructions"] = try_extraction
         EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         EXCLUDED_TABLES["strength.ReviewRule"] = "Decisions of people with accounts here; who imports decides anew."
+        EXCLUDED_TABLES["strength.ReviewPlan"] = "Days and persons of the team here; another has its own."
+        EXCLUDED_TABLES["strength.ReviewComment"] = "Comments of people with accounts here, for each other."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)

@@ -65,6 +65,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "approve": pgettext_lazy("done", "approved"),
     "ask_to_forget": pgettext_lazy("done", "to be forgotten, as the user asked"),
     "archive": pgettext_lazy("done", "archived"),
+    "assign": pgettext_lazy("done", "assigned"),
     "believe": pgettext_lazy("done", "trusted"),
     "cancel": pgettext_lazy("done", "taken out of the queue"),
     "compaction": pgettext_lazy("done", "compacted"),
@@ -105,6 +106,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "revoke": pgettext_lazy("done", "revoked"),
     "rotate": pgettext_lazy("done", "secret renewed"),
     "sleep": pgettext_lazy("done", "started"),
+    "snooze": pgettext_lazy("done", "put off"),
     "supersede": pgettext_lazy("done", "superseded"),
     "sync": pgettext_lazy("done", "taken from a file"),
     "uncorrect": pgettext_lazy("done", "correction undone"),
@@ -118,6 +120,7 @@ VERBS: Final[Mapping[str, Any]] = {
 }
 
 KINDS_WITHOUT_PAGE: Final[Mapping[str, Any]] = {
+    "reviewcomment": _("comment"),
     "reviewinstructions": _("instructions for reviewers"),
     "savedview": _("saved view"),
     "memories": _("memories"),

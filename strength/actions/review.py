@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, F, FloatField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Least
 from django.utils.translation import gettext_lazy as _
 
@@ -22,9 +22,9 @@ from memoryhub.tenancy.policy import actor_id
 from strength.actions.search import nearest_memories
 from strength.domain.memories import Status
 from strength.domain.policy import SearchPolicy
-from strength.domain.review import Item, Order, Sort
+from strength.domain.review import Assigned, Item, Order, Sort
 from strength.domain.sleep import MergeState
-from strength.models import Memory, MemoryIndex, Merge, ReviewHold, ReviewInstructions, SavedView
+from strength.models import Memory, MemoryIndex, Merge, ReviewHold, ReviewInstructions, ReviewPlan, SavedView
 from strength.models.memory import STRENGTH_OF_MEMORY
 from strength.models.revision import MAX_INSTRUCTIONS_LENGTH, MAX_VIEW_NAME_LENGTH, MAX_VIEW_QUERY_LENGTH
 
@@ -38,12 +38,18 @@ CORRECTION_WEIGHT: Final = 3.0
 
 @dataclass(frozen=True)
 class QueueFilter:
-    """Filters and order of the queue; empty values do not filter."""
+    """Filters and order of the queue; empty values do not filter.
+
+    `person_id` is of whom to show the items, where `assigned` is MINE. `is_snoozed` is None for items of any day.
+    """
 
     agent_id: str = ""
     user_id: str = ""
     sort: Sort | None = None
     order: Order = Order.OLDEST
+    assigned: Assigned | None = None
+    person_id: int | None = None
+    is_snoozed: bool | None = False
 
 
 def next_item(queue: QueueFilter, *, now: datetime, excluded_ids: Collection[UUID] = ()) -> Item | None:
@@ -86,6 +92,36 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
     )
 
 
+def is_snoozed(kind: str, now: datetime) -> Exists:
+    """Return the condition that a row of `kind` ("memory", "merge") is put off; changed memories are not."""
+    version = Q(version=OuterRef("version")) if kind == "memory" else Q()
+    return Exists(_plans(kind).filter(version, snoozed_until__gt=now))
+
+
+def waiting_memories(now: datetime) -> QuerySet[Memory]:
+    """Return the pending memories that no one has put off."""
+    return pending_memories().exclude(is_snoozed("memory", now))
+
+
+def waiting_merges(now: datetime) -> QuerySet[Merge]:
+    """Return the open proposals that no one has put off."""
+    return open_merges(now).exclude(is_snoozed("merge", now))
+
+
+def _plans(kind: str) -> QuerySet[ReviewPlan]:
+    return ReviewPlan.objects.filter(**{"actor_id": OuterRef("actor_id"), f"{kind}_id": OuterRef("pk")})
+
+
+def _planned(rows: Any, kind: str, queue: QueueFilter, now: datetime) -> Any:
+    """Filter rows by day and person; the items of a closed account are of no one."""
+    if queue.is_snoozed is not None:
+        rows = (rows.filter if queue.is_snoozed else rows.exclude)(is_snoozed(kind, now))
+    assigned = _plans(kind).filter(assigned_to__is_active=True)
+    if queue.assigned is Assigned.MINE:
+        return rows.filter(Exists(assigned.filter(assigned_to_id=queue.person_id)))
+    return rows.exclude(Exists(assigned)) if queue.assigned is Assigned.NO_ONE else rows
+
+
 def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
     """Return the rows of each table; by weight: corrections, then stronger memories, and the most alike merges."""
     owner = Q()
@@ -96,7 +132,7 @@ def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
     by_weight, no_rank = queue.order is Order.WEIGHTIEST, Value(0.0, output_field=FloatField())
     tables: list[Any] = []
     if queue.sort is not Sort.MERGE:
-        memories = pending_memories().filter(owner)
+        memories = _planned(pending_memories().filter(owner), "memory", queue, now)
         if queue.sort is not None:
             memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
         weight = Case(
@@ -107,7 +143,8 @@ def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
         rows = memories.annotate(rank=weight if by_weight else no_rank)
         tables.append(rows.values("pk", "rank", "created_at", "supersedes"))
     if queue.sort in (None, Sort.MERGE):
-        merges = open_merges(now).filter(owner).annotate(rank=-F("likeness") if by_weight else no_rank)
+        merges = _planned(open_merges(now).filter(owner), "merge", queue, now)
+        merges = merges.annotate(rank=-F("likeness") if by_weight else no_rank)
         tables.append(merges.values("pk", "rank", "created_at"))
     return tables
 

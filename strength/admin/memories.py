@@ -77,6 +77,7 @@ from strength.admin.memory_list import (
     state_chip,
     strength_bar,
 )
+from strength.admin.review_team import comment_as_submitted
 from strength.admin.tombstones import tombstones_of, with_former_text
 from strength.admin.what_if import VERB_LABELS, heading
 from strength.domain.memories import MemoryRefused, Status, WrongState
@@ -383,6 +384,12 @@ class MemoryAdmin(CuratedAdmin):
         by, now = principal(request), clock()
         use_memory(memory=memory, perspective=perspective or None, task=None, by=by, now=now)
         return Done(gettext("The use was recorded; the memory is stronger now."))
+
+    @object_action()
+    def comment_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
+        is_deleted = submitted_text(request, "verb") == "delete-comment"
+        comment_as_submitted(request, memory)
+        return Done(gettext("The comment was deleted.") if is_deleted else gettext("The comment was saved."))
 
     @object_action()
     def impact_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:

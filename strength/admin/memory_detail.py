@@ -34,6 +34,7 @@ from strength.admin.labels import (
     STATUS_LABELS,
     VERB_LABELS,
 )
+from strength.admin.review_team import memory_team_context
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, threshold_time
@@ -112,6 +113,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
         **_revisions(request, memory),
         **_merges(request, memory),
         "succession": _succession(memory),
+        **memory_team_context(request, memory),
         **(_strength_over_time(memory, now) if numbers else {}),
         **(_latest_contexts(memory, now) if request.user.has_perm("conversations.view_receipt") else {}),
     }

@@ -24,9 +24,11 @@ from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
 from strength.actions.filters import ALL, MemorySelection, page_by_strength, strengths_of
+from strength.actions.review_team import plans_of
 from strength.actions.search import FoundMemory, MemorySearch, SearchResults, search_memories
 from strength.admin.bulk import LABELS
 from strength.admin.labels import STATUS_LABELS
+from strength.admin.review_team import plan_context
 from strength.domain.memories import Kind, Status
 from strength.models import Memory, SavedView
 from strength.models.memory import STRENGTH_OF_MEMORY
@@ -200,8 +202,10 @@ class MemoryList(ChangeList):
         results: SearchResults | None = getattr(request, "meaning", None)
         hits = {hit.memory.pk: hit for hit in results.found} if results else {}
         may_change = self.model_admin.has_change_permission(request)
+        pending = [row for row in self.result_list if row.status == Status.PENDING]
+        plans = plans_of(pending) if pending else {}
         for row in self.result_list:
-            row.found, row.may_change = hits.get(row.pk), may_change
+            row.found, row.may_change, row.plan = hits.get(row.pk), may_change, plans.get(row.pk)
 
     def _page_by_strength(self, request: HttpRequest) -> QuerySet[Any] | None:
         """Return the page of a list ordered by strength alone; None for other orders and semantic searches."""
@@ -273,7 +277,7 @@ def _user_ids(agent: str) -> list[str]:
 
 
 def _unknown_owner(agent: str, user: str) -> str:
-    """Return an error for an unknown agent or user, whose list would merely look empty."""
+    """Return an error for an unknown agent or user, as the list would only look empty."""
     if agent and not (AGENT_ID_PATTERN.match(agent) and Agent.objects.filter(pk=agent).exists()):
         return gettext("There is no agent “%(agent)s”.") % {"agent": truncated(agent)}
     user = user.replace("\x00", "")
@@ -360,10 +364,17 @@ def _chip(params: dict[str, str], text: str, style: str) -> SafeString:
 
 
 def state_chip(memory: Any) -> str | SafeString:
-    """Return the status; empty for active memories."""
+    """Return the status, with day and person of the review; empty for active memories."""
     if memory.status == Status.ACTIVE:
         return ""
-    return format_html('<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUS_LABELS[memory.status])
+    plan = plan_context(getattr(memory, "plan", None), memory)
+    texts = [STATUS_LABELS[memory.status]]
+    if until := plan["snoozed_until"]:
+        texts.append(gettext("Put off until %(snoozed_until)s") % {"snoozed_until": until})
+    if name := plan["assigned_name"]:
+        texts.append(gettext("Assigned to %(assigned_name)s") % {"assigned_name": name})
+    chips = [(memory.status, text) for text in texts]
+    return format_html_join("", '<span class="hub-state hub-state-{}">{}</span> ', chips)
 
 
 def strength_bar(strength: float) -> SafeString:

@@ -16,7 +16,7 @@ from memoryhub.admin.waiting import Waiting
 from strength.actions.expectations import broken
 from strength.actions.extraction import unread_messages
 from strength.actions.held_memories import held_runs
-from strength.actions.review import MAX_COUNTED, open_merges, pending_memories
+from strength.actions.review import MAX_COUNTED, waiting_memories, waiting_merges
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
 from strength.admin.nights import last_night
@@ -70,7 +70,7 @@ WAITING_KINDS: Final = [
         title=_("Pending"),
         note=_("memories wait for a curator"),
         model=Memory,
-        rows=lambda now: pending_memories(),
+        rows=waiting_memories,
         states={"status": [Status.PENDING]},
         page="review",
     ),
@@ -78,7 +78,7 @@ WAITING_KINDS: Final = [
         title=_("Merge proposals"),
         note=_("wait for a curator"),
         model=Merge,
-        rows=open_merges,
+        rows=waiting_merges,
         states={"state": [MergeState.PROPOSED]},
         page="review",
         max_counted=MAX_COUNTED,

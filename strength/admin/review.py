@@ -1,11 +1,10 @@
 """Review queue: pending memories and merge proposals, decided one by one with keys or buttons (SPEC W2)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -25,7 +24,6 @@ from memoryhub.admin.object_actions import Change, report_skipped, submitted_cha
 from memoryhub.admin.waiting import count_waiting, waiting_elsewhere
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
-from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import Page, in_brackets
 from strength.actions.curation import apply_transition
 from strength.actions.merges import dismiss_merge, merge, reopen_merge, undo
@@ -42,14 +40,17 @@ from strength.actions.review import (
     still_pending,
     write_review_instructions,
 )
+from strength.actions.review_team import reviewers
 from strength.actions.revisions import undo_revision
 from strength.actions.what_if import what_if, what_if_merged
 from strength.admin.bulk import log_memories
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
+from strength.admin.review_params import ReviewParams, queue_filters
+from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, undo_team
 from strength.admin.what_if import heading
 from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
-from strength.domain.review import Decision, Item, Order, Round, Sort, load_round, parse_item
+from strength.domain.review import Decision, Item, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
 ROUND_KEY: Final = "review"
@@ -64,23 +65,14 @@ PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
 INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
 MAX_TRIES: Final = 5
 """Items reserved by others at the same moment before the queue counts as taken."""
-MAX_AGENTS: Final = 200
 MAX_BADGE_COUNT: Final = 99
 
-SORT_LABELS: Final[Mapping[Sort, Any]] = {
-    Sort.MEMORY: _("Pending memories"),
-    Sort.CORRECTION: _("Replacing memories"),
-    Sort.MERGE: _("Pairs to merge"),
-}
-ORDER_LABELS: Final[Mapping[Order, Any]] = {
-    Order.OLDEST: _("Oldest first"),
-    Order.WEIGHTIEST: _("Most important first"),
-}
 DECIDED_LABELS: Final[Mapping[str, Any]] = {
     "approve": _("Approved"),
     "reject": _("Rejected"),
     "merge": _("Merged"),
     "dismiss": _("Kept apart"),
+    **TEAM_LABELS,
 }
 
 TALLY_LABELS: Final[Mapping[str, Any]] = {
@@ -89,45 +81,6 @@ TALLY_LABELS: Final[Mapping[str, Any]] = {
     "merge": _("merged"),
     "dismiss": _("kept apart"),
 }
-
-
-@dataclass(frozen=True)
-class ReviewParams:
-    queue_filter: QueueFilter
-    at: Item | None
-
-    @classmethod
-    def of(cls, request: HttpRequest) -> "ReviewParams":
-        values = {name: str(text).replace("\x00", "").strip()[:255] for name, text in request.GET.items()}
-        sort, order = values.get("sort"), values.get("order")
-        queue_filter = QueueFilter(
-            agent_id=values.get("agent", ""),
-            user_id=values.get("user", ""),
-            sort=Sort(sort) if sort in list(Sort) else None,
-            order=Order(order) if order in list(Order) else Order.OLDEST,
-        )
-        return cls(queue_filter, parse_item(values.get("at", "")))
-
-    @property
-    def filter_query(self) -> str:
-        """Return the filters as a query string, which identifies a round."""
-        queue_filter = self.queue_filter
-        order = "" if queue_filter.order is Order.OLDEST else queue_filter.order
-        values = {
-            "agent": queue_filter.agent_id,
-            "user": queue_filter.user_id,
-            "sort": queue_filter.sort,
-            "order": order,
-        }
-        return urlencode({key: value for key, value in values.items() if value})
-
-    def address(self, at: Item | None = None) -> str:
-        query = "&".join(part for part in (self.filter_query, urlencode({"at": str(at)}) if at else "") if part)
-        return reverse("review") + (f"?{query}" if query else "")
-
-    def alike_address(self, item: Item) -> str:
-        """Return the address of the page that decides a memory and those like it."""
-        return reverse("review_alike", args=[item.key]) + (f"?{self.filter_query}" if self.filter_query else "")
 
 
 class AlreadyDecided(DomainError):
@@ -200,7 +153,7 @@ def save_review_round(request: HttpRequest, round_: Round) -> None:
 
 
 def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -> HttpResponse:
-    decision = DECISIONS.get((item.is_merge, verb))
+    decision = DECISIONS.get((item.is_merge, verb)) or TEAM_VERBS.get(verb)
     try:
         if decision is None:
             raise WrongState(_("Unknown action. Reload the page and try again."))
@@ -217,9 +170,12 @@ def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -
         messages.error(request, str(error))
         # Keep the typed text.
         return _page(request, ReviewParams(params.queue_filter, item), text=_typed_text(request))
-    save_review_round(request, load_review_round(request, params).decide(item, verb, undo_data))
+    if undo_data is not None:
+        save_review_round(request, load_review_round(request, params).decide(item, verb, undo_data))
     _log(request, item, verb)
-    return _show_item(request, params)
+    # What was planned or commented on stays in view while it is in the filtered queue.
+    stays = verb in TEAM_VERBS and still_pending([item], params.queue_filter, now=clock())
+    return _show_item(request, params, item if stays else None)
 
 
 def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
@@ -287,7 +243,7 @@ def _decide_proposal(request: HttpRequest, item: Item, action: Callable[..., Mer
     return {}
 
 
-DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, Any]]]] = {
+DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, Any] | None]]] = {
     (False, "approve"): partial(_decide_memory, verb="approve"),
     (False, "reject"): partial(_decide_memory, verb="reject"),
     (True, "merge"): _decide_merge,
@@ -312,6 +268,8 @@ def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
         return _show_item(request, params)
     save_review_round(request, round_.undo_last())
     change = submitted_change(request)
+    if last.verb in TEAM_LABELS:
+        return _undo_team(request, params, last)
     if BATCH in last.undo_data:
         return _undo_alike(request, params, last, change)
     model: Any = Merge if last.item.is_merge else Memory
@@ -331,6 +289,17 @@ def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
         return _show_item(request, params)
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it is pending again."))
+    return _show_item(request, params, last.item)
+
+
+def _undo_team(request: HttpRequest, params: ReviewParams, last: Decision) -> HttpResponse:
+    try:
+        undo_team(request, last)
+    except DomainError as error:
+        messages.error(request, str(error))
+    else:
+        _log(request, last.item, "undo")
+        messages.success(request, gettext("Undone."))
     return _show_item(request, params, last.item)
 
 
@@ -393,8 +362,9 @@ def _page(
     request: HttpRequest, params: ReviewParams, *, text: str | None = None, beside: Mapping[str, Any] | None = None
 ) -> HttpResponse:
     round_, now, queue_filter = load_review_round(request, params), clock(), params.queue_filter
+    people = reviewers()
     skipped = still_pending(round_.skipped, queue_filter, now=now)
-    requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
+    requested = still_pending([params.at], QueueFilter(is_snoozed=None), now=now) if params.at else []
     item, held_by_others = _reserve_item(request, requested, skipped, queue_filter, now)
     # The typed text is kept for the requested item only.
     item_values = item_context(request, item, text if requested else None) if item else {}
@@ -413,11 +383,13 @@ def _page(
         "is_gone": bool(params.at) and not requested, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(pending_count, MAX_COUNTED), "is_more": pending_count > MAX_COUNTED,
-        "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(params),
+        "done": _latest_decision(request, round_), "count": round_.count, "filters": queue_filters(params, people),
+        "people": people if len(people) > 1 else [],
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
         "form_url": params.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": total_count,
-        "outside_filter": max(0, total_count - pending_count),
+        "outside_filter": total_count if queue_filter.is_snoozed else max(0, total_count - pending_count),
+        "snoozed_count": 0 if item else count_pending(QueueFilter(is_snoozed=True), now=now),
         "holder": held_by_others.get(item.key) if item else None,
         "colleagues": sorted(set(held_by_others.values())) if item is None else [],
         "elsewhere": waiting_elsewhere(request, "review", now) if item is None else [],
@@ -429,18 +401,6 @@ def _page(
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **item_values)
-
-
-def _filters(params: ReviewParams) -> dict[str, Any]:
-    queue_filter = params.queue_filter
-    return {
-        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS]),
-        "agent": queue_filter.agent_id,
-        "user": queue_filter.user_id,
-        "sorts": [(str(sort), words, sort is queue_filter.sort) for sort, words in SORT_LABELS.items()],
-        "orders": [(str(order), words, order is queue_filter.order) for order, words in ORDER_LABELS.items()],
-        "are_set": bool(params.filter_query),
-    }
 
 
 def _reserve_item(

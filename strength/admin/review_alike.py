@@ -20,8 +20,9 @@ from strength.actions.curation_sets import curate_many
 from strength.actions.review_alike import MAX_ALIKE, alike_memories
 from strength.actions.review_rules import NEEDS, Shape, make_rule, rule_shape
 from strength.admin.bulk import log_memories
-from strength.admin.review import BATCH, PERMISSIONS, ReviewParams, load_review_round, save_review_round
+from strength.admin.review import BATCH, PERMISSIONS, load_review_round, save_review_round
 from strength.admin.review_item import pending_reason_labels, values_with_approval
+from strength.admin.review_params import ReviewParams
 from strength.admin.rules import VERB_LABELS as RULE_VERB_LABELS
 from strength.domain.memories import Status
 from strength.domain.review import COUNT, Item, Sort

@@ -23,6 +23,7 @@ from strength.actions.tombstones import decision_about
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
+from strength.admin.review_team import team_context
 from strength.admin.tombstones import decision_sentence
 from strength.domain.memories import Kind, ScopeLevel, Source, TombstoneReason, default_namespace
 from strength.domain.policy import StrengthPolicy
@@ -75,6 +76,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "is_edited": text is not None,
         "reasons": pending_reason_labels(request, memory),
         "values": values_with_approval(memory),
+        **team_context(request, item, memory),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [
@@ -105,6 +107,7 @@ def _merge_context(request: HttpRequest, item: Item) -> dict[str, Any] | None:
         "actor": proposal.actor,
         "alike": similarity_label(proposal.likeness),
         "others": count_conflicting_merges(proposal),
+        **team_context(request, item, proposal),
         **pair_context(request, proposal),
     }
 

@@ -29,6 +29,13 @@ class Order(StrEnum):
     WEIGHTIEST = "weightiest"
 
 
+class Assigned(StrEnum):
+    """Filters of the queue by the person that an item is assigned to."""
+
+    MINE = "mine"
+    NO_ONE = "no_one"
+
+
 class PendingReason(StrEnum):
     """Reasons why a memory needs approval (SPEC M8-M10)."""
 

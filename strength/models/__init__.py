@@ -10,6 +10,7 @@ from strength.models.memory import (
     MemorySource,
     PerspectiveStrength,
 )
+from strength.models.plan import ReviewComment, ReviewPlan
 from strength.models.profile import Profile, ProfileVersion
 from strength.models.revision import (
     MemoryChange,
@@ -42,8 +43,10 @@ __all__ = [
     "Profile",
     "ProfileVersion",
     "ReflectionCursor",
+    "ReviewComment",
     "ReviewHold",
     "ReviewInstructions",
+    "ReviewPlan",
     "ReviewRule",
     "SavedView",
     "SleepRun",

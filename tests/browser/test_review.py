@@ -100,6 +100,30 @@ def test_all_alike_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean
     assert states(memories) == ["pending", "pending", "pending"]
 
 
+def test_items_are_put_off_taken_and_commented_on_by_keys(page: Any, stage: Stage, clean: None) -> None:
+    memories = waiting(stage, "Maya owns a canoe.", "Maya plays the cello.")
+    page.goto(mine(stage) + "memory")
+    hit(page, "z")
+    expect(page.locator(".review-done")).to_contain_text("Put off")
+    expect(page.locator("#item-text")).to_have_text("Maya plays the cello.")
+    expect(page.locator("#place")).to_have_text("1 of 1")
+    hit(page, "u")
+    expect(page.locator("#item-text")).to_have_text("Maya owns a canoe.")
+    hit(page, "t")
+    expect(page.locator("#plan")).to_contain_text("Assigned to you")
+    page.keyboard.press("c")
+    expect(page.locator("#comment-text")).to_be_focused()
+    page.keyboard.type("Ask Maya, z and t.")
+    click(page, "Add the comment")
+    expect(page.locator("#comments")).to_contain_text("Ask Maya, z and t.")
+    accessible(page)
+    hit(page, "u")
+    expect(page.locator("#comments")).not_to_contain_text("Ask Maya")
+    hit(page, "t")
+    expect(page.locator("#plan")).to_have_count(0)
+    assert states(memories) == ["pending", "pending"]
+
+
 @pytest.mark.slow
 def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, stage: Stage, clean: None) -> None:
     [memory] = waiting(stage, "Maya owns a canoo.")

@@ -18,7 +18,7 @@ from memoryhub.auth.principals import Scope
 from memoryhub.jobs.models import Job
 from memoryhub.search.models import FrequentTerms
 from memoryhub.tenancy.models import Actor
-from strength.models import Memory, PerspectiveStrength, ReviewRule
+from strength.models import Memory, PerspectiveStrength, ReviewComment, ReviewPlan, ReviewRule
 from tests.conftest import client_with_key
 from tests.database import everywhere, prepared
 from tests.factories.planting import API, Planted, made, plant
@@ -69,6 +69,9 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
         actor_id=planted.actor_id, verb="approve", digest=b"0" * 32, reasons=["untrusted_writer"],
         memory_id=planted.ids["pending_id"], kind="fact", source="manual", person=admin, who_name="admin",
     )  # fmt: skip
+    of_pending = {"actor_id": planted.actor_id, "memory_id": planted.ids["pending_id"]}
+    ReviewPlan.objects.create(**of_pending, assigned_to=admin)
+    ReviewComment.objects.create(**of_pending, author=admin, author_name="admin", text="Ask first.")
     for model, pk in ((Memory, memory_id), (Session, planted.ids["session_id"]), (Actor, planted.actor_id)):
         LogEntry.objects.create(
             user=admin,

@@ -70,6 +70,7 @@ review.addEventListener("submit", async (event) => {
         const answer = await fetch(form.action, {method: "POST", body: values, headers: {"X-Requested-With": "fetch"}});
         if (!answer.ok || answer.redirected) { throw new Error("not the queue"); }
         const text = await answer.text();
+        if (form.hasAttribute("data-keeps")) { keepText(); }  // the item stays, and so does its correction
         if (event.submitter?.hasAttribute("data-tries")) { showEffect(text); } else { show(text); }
     } catch (error) {
         keepText();

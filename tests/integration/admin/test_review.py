@@ -35,7 +35,7 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 
 DAY = timedelta(days=1)
 SAME = ("The user likes green tea.", "The user actually likes green tea")
-MOST_QUERIES = 25
+MOST_QUERIES = 27
 STRANGER = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
 

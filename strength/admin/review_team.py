@@ -1,0 +1,169 @@
+"""The review for a team: put off, assigned, commented on; each by a button with its undo (SPEC W16)."""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import as_uuid, clock, principal
+from memoryhub.admin.fields import with_plain_line_ends
+from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.auth.access import UnknownRow
+from strength.actions.review_team import (
+    active_person_id,
+    assign,
+    comments_of,
+    delete_comment,
+    edit_comment,
+    plan_of,
+    snooze,
+    snoozed_until,
+    write_comment,
+)
+from strength.domain.memories import WrongState
+from strength.domain.review import COUNT, Decision, Item, Sort
+from strength.models import Memory, Merge, ReviewPlan
+from strength.models.plan import MAX_COMMENT_LENGTH
+
+MAX_DAYS: Final = 366
+TEAM_LABELS: Final[Mapping[str, Any]] = {
+    "snooze": _("Put off"),
+    "wake": _("Back in the queue"),
+    "assign": _("Assignment changed"),
+    "comment": _("Commented"),
+}
+"""Verbs with an undo; they decide nothing, and are not counted as decisions."""
+
+FORMER, SET = "former", "set"
+"""Keys of the undo data: the value before, and the value set."""
+
+
+def team_context(request: HttpRequest, item: Item, row: Memory | Merge) -> dict[str, Any]:
+    """Return the template context of an item's day, person and comments."""
+    plan, today = plan_of(item), timezone.localdate(clock())
+    person_id = active_person_id(plan)
+    return {
+        **plan_context(plan, row),
+        "assigned_id": person_id,
+        "is_mine": person_id == request.user.pk,
+        "next_monday": today + timedelta(days=7 - today.weekday()),
+        "first_day": today + timedelta(days=1),
+        "last_day": today + timedelta(days=MAX_DAYS),
+        **(comments_context(request, row) if isinstance(row, Memory) else {}),
+    }
+
+
+def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]:
+    until, person = snoozed_until(plan, row, clock()), plan and plan.assigned_to
+    return {
+        "snoozed_until": date_format(timezone.localtime(until)) if until else "",
+        "assigned_name": person.get_username() if person and person.is_active else "",
+    }
+
+
+def comments_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
+    return {
+        "comments": [(each, each.author_id == request.user.pk) for each in comments_of(memory)],
+        "may_comment": request.user.has_perm("strength.change_memory"),
+        "longest_comment": MAX_COMMENT_LENGTH,
+    }
+
+
+def memory_team_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
+    """Return the template context of the section of a memory's page."""
+    return {**plan_context(plan_of(Item(Sort.MEMORY, memory.pk)), memory), **comments_context(request, memory)}
+
+
+def _snooze(request: HttpRequest, item: Item) -> dict[str, Any]:
+    day = _submitted_day(request)
+    until = timezone.make_aware(datetime.combine(day, time.min))
+    former = snooze(item=item, until=until, by=principal(request), now=clock())
+    return {COUNT: 0, FORMER: former and former.isoformat(), SET: until.isoformat()}
+
+
+def _submitted_day(request: HttpRequest) -> date:
+    try:
+        day = parse_date(submitted_text(request, "day"))
+    except ValueError:
+        day = None
+    today = timezone.localdate(clock())
+    if day is None or not today < day <= today + timedelta(days=MAX_DAYS):
+        raise WrongState(_("Choose a day after today, within a year."))
+    return day
+
+
+def _wake(request: HttpRequest, item: Item) -> dict[str, Any]:
+    former = snooze(item=item, until=None, by=principal(request), now=clock())
+    return {COUNT: 0, FORMER: former and former.isoformat(), SET: None}
+
+
+def _assign(request: HttpRequest, item: Item) -> dict[str, Any]:
+    person_id, expected_id = submitted_number(request, "person"), submitted_number(request, "assigned")
+    former = assign(item=item, person_id=person_id, expected_id=expected_id, by=principal(request), now=clock())
+    return {COUNT: 0, FORMER: former, SET: person_id}
+
+
+def _comment(request: HttpRequest, item: Item) -> dict[str, Any]:
+    comment_id = comment_as_submitted(request, _memory(item))
+    return {COUNT: 0, SET: str(comment_id)}
+
+
+def _change_comment(request: HttpRequest, item: Item) -> None:
+    comment_as_submitted(request, _memory(item))
+
+
+def _memory(item: Item) -> Memory:
+    memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
+    if memory is None:
+        raise UnknownRow(_("It no longer exists."))
+    return memory
+
+
+def comment_as_submitted(request: HttpRequest, memory: Memory) -> UUID | None:
+    """Write, edit or delete a comment by the button that was pressed; return the id of a new one."""
+    author: Any = request.user
+    by, now, verb = principal(request), clock(), submitted_text(request, "verb")
+    text, key = with_plain_line_ends(submitted_text(request, "comment")), as_uuid(submitted_text(request, "key"))
+    if verb == "comment":
+        return write_comment(memory=memory, text=text, author=author, by=by, now=now).pk
+    if key is None:
+        raise UnknownRow(_("There is no such comment of yours."))
+    if verb == "delete-comment":
+        delete_comment(memory=memory, key=key, author=author, by=by, now=now)
+    else:
+        edit_comment(memory=memory, key=key, text=text, author=author, by=by, now=now)
+    return None
+
+
+TEAM_VERBS: Final[Mapping[str, Callable[[HttpRequest, Item], dict[str, Any] | None]]] = {
+    "snooze": _snooze,
+    "wake": _wake,
+    "assign": _assign,
+    "comment": _comment,
+    "edit-comment": _change_comment,
+    "delete-comment": _change_comment,
+}
+
+
+def undo_team(request: HttpRequest, decision: Decision) -> None:
+    """Undo a verb of TEAM_LABELS. Raises WrongState where another person has changed it since."""
+    item, former, was_set = decision.item, decision.undo_data.get(FORMER), decision.undo_data.get(SET)
+    author: Any = request.user
+    by, now = principal(request), clock()
+    if decision.verb == "comment":
+        delete_comment(memory=_memory(item), key=UUID(was_set), author=author, by=by, now=now)
+    elif decision.verb == "assign":
+        assign(item=item, person_id=former, expected_id=was_set, by=by, now=now)
+    else:
+        plan = plan_of(item)
+        current = plan and plan.snoozed_until and plan.snoozed_until.isoformat()
+        if current != was_set:
+            raise WrongState(_("Another person has changed the day since."))
+        until = datetime.fromisoformat(former) if former else None
+        snooze(item=item, until=until if until and until > now else None, by=by, now=now)
