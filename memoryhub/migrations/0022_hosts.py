@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
-                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='uploaded_piece_of_actor'), models.UniqueConstraint(fields=('import_id', 'offset'), name='uploaded_piece_once')],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='uploaded_piece_of_actor'), models.UniqueConstraint(fields=('actor', 'import_id', 'offset'), name='uploaded_piece_once')],
             },
         ),
     ]

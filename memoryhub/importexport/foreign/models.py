@@ -58,7 +58,7 @@ class UploadedPiece(ActorRow):
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(name="uploaded_piece_of_actor", fields=["actor", "id"]),
-            models.UniqueConstraint(name="uploaded_piece_once", fields=["import_id", "offset"]),
+            models.UniqueConstraint(name="uploaded_piece_once", fields=["actor", "import_id", "offset"]),
         ]
 
     def __str__(self) -> str:
