@@ -347,7 +347,7 @@ GROUPS: Final[dict[str, tuple[str, Any, Any, Named]]] = {
         lambda row: (row["agent_id"] or _("the operator"), {"agent_id": row["agent_id"]} if row["agent_id"] else {}),
     ),
     "purposes": (
-        "operation", _("By purpose"), _("operation"),
+        "operation", _("By purpose"), _("Purpose"),
         lambda row: (OPERATIONS.get(row["operation"], row["operation"]), {"operation": row["operation"]}),
     ),
     "models": ("model", _("By model"), _("Model"), lambda row: (row["model"] or "-", {"q": row["model"]})),
