@@ -127,6 +127,7 @@ MERGE_COLOURS: Final = {
     "merged": "success",
     "dismissed": "info",
     "withdrawn": "",
+    "outdated": "",
     "undone": "danger",
 }
 DECISION_LABELS: Final[Labels] = {

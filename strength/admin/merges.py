@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
@@ -25,7 +25,7 @@ from memoryhub.admin.base import (
     excerpt,
     title_with_time,
 )
-from memoryhub.admin.columns import UserFilter, age, choice_displays, column
+from memoryhub.admin.columns import UserFilter, age, column, label_displays
 from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.object_actions import (
     Change,
@@ -106,6 +106,13 @@ class MergeStateFilter(DropdownFilter):
         return queryset if self.value() == "all" else queryset.filter(state=self.value())
 
 
+def _state_shown(proposal: Merge) -> tuple[str, Any]:
+    """Return a proposal's state and its label; one that cannot be decided any more is out of date."""
+    if proposal.state == MergeState.PROPOSED and not getattr(proposal, "is_open", True):
+        return "outdated", _("out of date")
+    return proposal.state, MERGE_STATE_LABELS[MergeState(proposal.state)]
+
+
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
     empty_hint = _("No pair waits for a decision. Sleep runs propose memories that are nearly the same.")
@@ -135,6 +142,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Merge]:
         rows: QuerySet[Merge] = super().get_queryset(request).defer("undo")
+        rows = rows.annotate(is_open=Exists(open_merges(clock()).filter(pk=OuterRef("pk"))))
         if not may_read_memories(request):
             return rows
         return rows.annotate(
@@ -150,7 +158,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         _("is merged into it"),
         lambda proposal: excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id))),
     )
-    shown_state, state_in_words = choice_displays("state", MERGE_STATE_LABELS, MERGE_COLOURS, description=_("state"))
+    shown_state, state_in_words = label_displays(_state_shown, MERGE_COLOURS, description=_("state"), ordering="state")
 
     # Decisions
 

@@ -535,6 +535,7 @@ def test_a_pair_that_was_changed_since_is_told_and_not_merged(boss: Client, nigh
     edit_memory(memory=nights.other, values={"content": "black tea"}, expected_version=None, by=BY, reason="", now=NOW)
     response = boss.get(page_of(nights.proposal))
     assert "was changed since they were compared" in response.content.decode()
+    assert "out of date" in boss.get(list_of(Merge)).content.decode(), "the list does not say that it is proposed"
     assert [verb for verb, _ in response.context["verbs"]] == ["dismiss"]
     for verb in ("accept", "undo", "explode", ""):
         response = press(boss, nights.proposal, "decide", verb=verb)
