@@ -68,8 +68,8 @@ class UploadedPiece(ActorRow):
 class ImportedRow(ActorRow):
     """A row that an import made or changed, by the kind and id that its app knows.
 
-    `key` is a digest of the other system's id, for rows whose own id is not derived from it. `details` holds the data
-    for undo.
+    `key` is a digest of the other system's id, for rows with an id that is not derived from it. `details` holds the
+    data for undo.
     """
 
     import_id = models.UUIDField()

@@ -1,7 +1,7 @@
 """Imports of uploaded files: pieces into the database, then jobs that preview, import and undo."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -117,8 +117,9 @@ def uploaded_file(row: Import) -> Iterator[Path]:
     """Copy an import's file into the data folder while it is read. Raises CannotImport where pieces are missing."""
     folder = private_folder(uploads_folder())
     for left in folder.iterdir():  # by a worker that was killed
-        if left.stat().st_mtime < (clock() - LONGEST_READ).timestamp():
-            left.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another job on this host has just ended
+            if left.stat().st_mtime < (clock() - LONGEST_READ).timestamp():
+                left.unlink()
     suffix = PurePosixPath(row.file_name).suffix.lower()
     with NamedTemporaryFile(dir=folder, suffix=suffix if suffix in SUFFIXES else "") as file:
         pieces = _pieces(row).order_by("offset").values_list("data", flat=True)

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,30 @@ def test_a_file_is_read_in_its_order_whatever_its_pieces(
     with uploads.uploaded_file(Import.objects.get(pk=import_id)) as copied:
         assert copied.read_bytes() == path.read_bytes() and copied.suffix == ""
     assert not list(folder.iterdir())
+
+
+def test_jobs_that_read_files_at_once_do_not_hinder_each_other(client: APIClient, tmp_path: Path, folder: Path) -> None:
+    """One lists the folder while another deletes its copy."""
+    row = Import.objects.get(pk=upload(client, write_export("mem0", tmp_path, count=2)))
+    failed: list[BaseException] = []
+
+    def come_and_go() -> None:
+        for number in range(3_000):
+            path = folder / f"copy-{number}"
+            path.touch()
+            path.unlink()
+
+    folder.mkdir(exist_ok=True)
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    while other.is_alive():
+        try:
+            with uploads.uploaded_file(row) as copied:
+                assert copied.stat().st_size == row.size
+        except OSError as error:
+            failed.append(error)
+    other.join()
+    assert not failed
 
 
 def test_a_file_with_a_missing_piece_is_said_to_be_gone(client: APIClient, tmp_path: Path) -> None:
