@@ -2,6 +2,14 @@
 
 from django.apps import AppConfig
 
+NOT_EXPORTED = {
+    "strength.MemoryChange": "Positions in this installation's feed; an import begins its own.",
+    "strength.ReviewRule": "Decisions of people with accounts here; another installation makes its own.",
+    "strength.ReviewPlan": "Days and persons of the team here; another has its own.",
+    "strength.ReviewComment": "Comments of people with accounts here, for each other.",
+}
+"""Models that exports leave out, with the reason."""
+
 
 class StrengthConfig(AppConfig):
     name = "strength"
@@ -41,10 +49,7 @@ class StrengthConfig(AppConfig):
         DIAGNOSES.append(diagnose)
         DECIDERS.append(decide_by_rules)
         TRIALS["extraction_instructions"] = try_extraction
-        EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
-        EXCLUDED_TABLES["strength.ReviewRule"] = "Decisions of people with accounts here; who imports decides anew."
-        EXCLUDED_TABLES["strength.ReviewPlan"] = "Days and persons of the team here; another has its own."
-        EXCLUDED_TABLES["strength.ReviewComment"] = "Comments of people with accounts here, for each other."
+        EXCLUDED_TABLES.update(NOT_EXPORTED)
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)

@@ -57,7 +57,7 @@ CLOSED_ALREADY: Final = ngettext_lazy(
 
 
 class ConsentForm(forms.Form):
-    """What the person lets the client do: no more than it asked for, and than the person may do."""
+    """Choices of a person about a client: at most what it asked for and the person may do."""
 
     agent_id = forms.ModelChoiceField(
         queryset=Agent.objects.order_by("agent_id"), label=_("Agent"), widget=UnfoldAdminSelectWidget

@@ -43,7 +43,7 @@ def unavailable(code: str, detail: str) -> Problem:
 
 
 def too_many_requests() -> tuple[str, str]:
-    """Return code and detail of the answer to a caller as many of whose requests wait as may."""
+    """Return code and detail of the answer to a caller with the maximum number of waiting requests."""
     each = settings.ENVIRONMENT.requests_per_key
     return "too_many_requests", (
         f"{each} requests of this key run (MEMORYHUB_REQUESTS_PER_KEY), and {WAITING_PER_TURN * each} wait for them; "

@@ -1,4 +1,4 @@
-"""What an OAuth client asks a person for, signed, as it is carried from the OAuth server to the page of consent."""
+"""Sign the request of an OAuth client, which is passed from the OAuth server to the consent page, and verify it."""
 
 from dataclasses import asdict, dataclass
 from typing import Final

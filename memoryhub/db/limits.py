@@ -1,4 +1,4 @@
-"""What callers do without the database: a limit on the time of a thread's statements, and errors of a database away."""
+"""Limit the time of a thread's statements, and tell a database that is away or read-only from other errors."""
 
 import threading
 import time

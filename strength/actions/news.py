@@ -22,7 +22,7 @@ MAX_FORGOTTEN: Final = 50
 
 
 class NewsKind(StrEnum):
-    """What became of a memory, by the last of its changes."""
+    """Kind of news of a memory, by its last change."""
 
     LEARNT = "learnt"
     CHANGED = "changed"
@@ -37,8 +37,8 @@ class NewsKind(StrEnum):
 class Window:
     """The changes of the feed after `since` up to `until`, of an agent, a user and a kind where these are not empty.
 
-    With `moment`, those since then alone: imports bring changes of former times. `person` is the id of the account
-    whose changes alone are no news; empty to see them too.
+    With `moment`, those since then alone: imports bring changes of former times. `person` is the id of an account:
+    memories that it alone changed are left out; empty to include them.
     """
 
     since: int
@@ -98,7 +98,7 @@ def place_before(moment: datetime, *, until: int) -> int:
 
 
 def news_lines(window: Window, *, after: int | None, limit: int) -> list[NewsLine]:
-    """Return lines by agent and user, the latest first; behind the line whose last change is at the place `after`."""
+    """Return lines by agent and user, the latest first, from behind the line of the change `after`."""
     former = (
         MemoryChange.objects.filter(pk=after, actor__isnull=False).select_related("actor").first() if after else None
     )

@@ -36,7 +36,7 @@ DECIDED_FIELDS: Final = ("status", "trust", "version", "updated_at", "pinned")
 
 @dataclass(frozen=True)
 class Shape:
-    """What new memories must share with an example: a digest of its values, and the reasons for which it waits."""
+    """Values that new memories must share with an example: a digest of them, and the reasons for which it waits."""
 
     digest: bytes
     reasons: tuple[PendingReason, ...]

@@ -95,7 +95,7 @@ FROM_ROW: Final = "row"
 
 LONG_FIELDS: Final = ("content", "learnings", "metadata")
 MAX_FORM_FIELD_BYTES: Final = 60_000
-"""Escaped bytes of a field (a `"` has six); longer fields stand read-only above the form."""
+"""Escaped bytes of a field (a `"` has six); longer fields are read-only, above the form."""
 
 
 @admin.register(Memory)
@@ -402,7 +402,7 @@ class MemoryAdmin(CuratedAdmin):
     # The page's context
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Add `pinned`, which has a button, and oversized fields, which stand above the form."""
+        """Add `pinned`, which has a button, and oversized fields, which are above the form."""
         if obj is None:
             return self.readonly_fields
         return (*self.readonly_fields, "pinned", *_oversized_fields(request, obj))

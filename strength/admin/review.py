@@ -373,11 +373,8 @@ def _page(
         return _show_item(request, params)
     pending_count = count_pending(queue_filter, now=now)
     is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
-    place = None if is_outside_filter else round_.count + 1
+    place = None if is_outside_filter else _place(round_, item, skipped, pending_count)
     total_count = count_pending(QueueFilter(), now=now) if params.filter_query else pending_count
-    if item in skipped:  # skipped items are shown last
-        place_of_skipped = round_.count + pending_count - len(skipped) + skipped.index(item) + 1
-        place = place_of_skipped if pending_count <= MAX_COUNTED else None
     context = {
         "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(params.at) and not requested, "was_skipped": item in skipped,
@@ -401,6 +398,15 @@ def _page(
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **item_values)
+
+
+def _place(round_: Round, item: Item | None, skipped: list[Item], pending_count: int) -> int | None:
+    """Return the number of an item in the round, from 1; None if it is not known. Skipped items are shown last."""
+    if item is None or item not in skipped:
+        return round_.count + 1
+    if pending_count > MAX_COUNTED:
+        return None
+    return round_.count + pending_count - len(skipped) + skipped.index(item) + 1
 
 
 def _reserve_item(

@@ -1,4 +1,4 @@
-"""What people of a team keep about an item of the review: its day, its person, and comments (SPEC W16)."""
+"""Plans and comments of a team about items of the review (SPEC W16)."""
 
 from django.conf import settings
 from django.db import models

@@ -26,7 +26,7 @@ class RuleVerb(StrEnum):
 
 class ReviewRuleQuerySet(models.QuerySet["ReviewRule"]):
     def in_force(self) -> "ReviewRuleQuerySet":
-        """Filter to the rules that nobody took back, of accounts that still exist and are not closed."""
+        """Filter to rules that were not taken back, of open accounts."""
         return self.filter(revoked_at=None, person__is_active=True)
 
 
