@@ -16,7 +16,7 @@ from django.utils import timezone
 from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
-from memoryhub.db.schema import newer_problem
+from memoryhub.db.schema import schema_problem
 from memoryhub.db.server_version import scheduled_minor, server_version
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
@@ -79,7 +79,7 @@ def server() -> Iterator[Finding]:
     for name in ("database", "migrations"):
         is_ok, detail = run_check(CHECKS[name])
         yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
-    if problem := newer_problem():
+    if problem := schema_problem():
         yield Finding(Level.BROKEN, "migrations", problem)
     _major, pgvector = _versions()
     yield _server_version(datetime.now(UTC).date())

@@ -5,7 +5,7 @@ adds are granted automatically. For other permissions, create a group of another
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -76,16 +76,10 @@ def is_granted(role: str, app_label: str, codename: str) -> bool:
     return grant is not None and grant.covers(codename)
 
 
-ROLES_MIGRATION: Final = ("memoryhub", "0002_roles")
-"""The migration by which groups of these names become the roles."""
+def apply_roles(sender: Any, using: str = "default", apps: Any = installed, **kwargs: Any) -> None:
+    """Create the roles' groups and set their permissions for one app (`post_migrate` receiver).
 
-
-def apply_roles(
-    sender: Any, using: str = "default", apps: Any = installed, plan: Iterable[Any] = (), **kwargs: Any
-) -> None:
-    """Set the permissions of the roles' groups for one app (`post_migrate` receiver).
-
-    Runs after Django's own receiver, which creates the app's permissions. `plan` lists the migrations that were run.
+    Runs after Django's own receiver, which creates the app's permissions.
     """
     try:
         groups, permissions = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
@@ -96,13 +90,12 @@ def apply_roles(
     codenames = {
         row.pk: row.codename for row in permissions.objects.using(using).filter(content_type__app_label=sender.label)
     }
-    creates_roles = any((step.app_label, step.name) == ROLES_MIGRATION for step, _ in plan)
     for role in ROLES:
         group, _ = groups.objects.using(using).get_or_create(name=role)
         granted = {pk for pk, codename in codenames.items() if is_granted(role, sender.label, codename)}
         current = set(group.permissions.filter(pk__in=codenames).values_list("pk", flat=True))
         lost, gained = current - granted, granted - current
-        if lost or (creates_roles and gained and group.user_set.exists()):
+        if lost:
             # The group already existed, so its members' permissions change.
             names = [", ".join(sorted(codenames[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
             log.warning(

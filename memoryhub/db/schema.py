@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
+Key: TypeAlias = tuple[str, str]
 OUR_APPS: Final = frozenset({"memoryhub", "webhooks", "conversations", "summaries", "strength"})
 LOCK: Final = "memoryhub_schema"
 POLL_SECONDS: Final = 0.5
@@ -20,18 +23,28 @@ def waiting_migrations() -> list[str]:
     return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
 
-def newer_migrations() -> list[str]:
-    """Return the names of our migrations that the database has and this release does not know."""
-    loader = MigrationExecutor(connection).loader
-    unknown = loader.applied_migrations.keys() - loader.graph.nodes.keys()
-    return sorted(f"{app}.{name}" for app, name in unknown if app in OUR_APPS)
+def schema_problem() -> str:
+    """Return what to do where this release cannot migrate the database; empty where it can."""
+    known, squashed = _known_migrations()
+    ours = {key for key in MigrationRecorder(connection).applied_migrations() if key[0] in OUR_APPS}
+    if newer := sorted(ours - known):
+        return f"a newer release has written this database ({_names(newer)}); run that release, or restore a backup"
+    if lacking := sorted(key for replaced in squashed if ours & replaced for key in replaced - ours):
+        return (
+            f"this database lacks {_names(lacking)}, which this release no longer has; run the release before it once"
+        )
+    return ""
 
 
-def newer_problem() -> str:
-    """Return what to do where a newer release has migrated the database; empty where none has."""
-    if not (names := newer_migrations()):
-        return ""
-    return f"a newer release has written this database ({', '.join(names)}); run that release, or restore a backup"
+def _known_migrations() -> tuple[set[Key], list[set[Key]]]:
+    """Return the migrations that this release has or has squashed, and those of each that squashes others."""
+    loader = MigrationLoader(None)
+    squashed = [set(migration.replaces) for migration in loader.replacements.values()]
+    return set(loader.disk_migrations).union(*squashed), squashed
+
+
+def _names(keys: list[Key]) -> str:
+    return ", ".join(f"{app}.{name}" for app, name in keys)
 
 
 @contextmanager

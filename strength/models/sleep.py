@@ -34,7 +34,6 @@ class SleepState(OwnedRow):
     """
 
     not_exported: ClassVar = frozenset({"clock_before"})
-    former_table: ClassVar = "strength_rhythm"
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="sleep_state")
     tasks_completed = models.PositiveIntegerField(default=0)

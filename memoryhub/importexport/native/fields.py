@@ -313,11 +313,8 @@ def exported_tables() -> list[Table]:
 
 
 def tables_by_name() -> dict[str, Table]:
-    """Return the exported tables by name, and by the model's `former_table`, the name in exports before 0.1.0."""
-    tables = exported_tables()
-    return {getattr(table.model, "former_table", table.name): table for table in tables} | {
-        table.name: table for table in tables
-    }
+    """Return the exported tables by name."""
+    return {table.name: table for table in exported_tables()}
 
 
 def _in_order(remaining: list[Table]) -> Iterator[Table]:

@@ -1,4 +1,4 @@
-"""`manage.py migrate`: Django's, by one host at a time, and never over the schema of a newer release."""
+"""`manage.py migrate`: Django's, by one host at a time, and never over a schema that this release cannot migrate."""
 
 import time
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands.migrate import Command as Migrate
 
-from memoryhub.db.schema import newer_problem, schema_turn, waiting_migrations
+from memoryhub.db.schema import schema_problem, schema_turn, waiting_migrations
 
 POLL_SECONDS: Final = 2.0
 
@@ -17,7 +17,7 @@ class Command(Migrate):
         parser.add_argument("--wait", action="store_true", help="Apply nothing; wait until another host has.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if problem := newer_problem():
+        if problem := schema_problem():
             raise CommandError(f"{problem[0].upper()}{problem[1:]}.")
         if options["wait"]:
             self._wait()

@@ -10,23 +10,13 @@ import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
-from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
-from django.db.models.signals import post_migrate
+from django.db import transaction
 from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 
 from memoryhub.admin import base
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.roles import (
-    ADMINISTRATOR,
-    CURATOR,
-    ROLES,
-    ROLES_MIGRATION,
-    apply_roles,
-    is_granted,
-    roles_out_of_sync,
-)
+from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, ROLES, apply_roles, is_granted, roles_out_of_sync
 from memoryhub.unfold import ADMINISTRATION, address_of, may_open
 from memoryhub.unfold import SCREENS as SCREENS_OF_SIDEBAR
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
@@ -310,12 +300,11 @@ def test_every_migrate_mends_a_group_and_grants_what_is_new() -> None:
     assert roles_out_of_sync() == []
 
 
-def _said_while_applying(caplog: pytest.LogCaptureFixture, *plan: tuple[str, str]) -> list[str]:
-    """Apply the roles after a migrate that ran these migrations; return what was warned of."""
+def _said_while_applying(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Apply the roles as after a migrate; return what was warned of."""
     caplog.clear()
-    steps = [(SimpleNamespace(app_label=app, name=name), False) for app, name in plan]
     for config in apps.get_app_configs():
-        apply_roles(config, plan=steps)
+        apply_roles(config)
     return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
@@ -329,41 +318,6 @@ def test_what_a_role_takes_from_a_group_made_by_hand_is_told(caplog: pytest.LogC
         line = f"the group curator is a role of the server: of {app} it lost {codename} and gained nothing"
         assert line in told
     assert _said_while_applying(caplog) == [], "once"
-
-
-@pytest.mark.django_db
-def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    group = Group.objects.get(name=CURATOR)
-    group.permissions.set(Permission.objects.filter(codename="view_memory"))
-    assert _said_while_applying(caplog, ROLES_MIGRATION) == [], "nobody is in it"
-    group.permissions.set(Permission.objects.filter(codename="view_memory"))
-    User.objects.create_user("kei").groups.add(group)
-    told = _said_while_applying(caplog, ROLES_MIGRATION)
-    (of_memories,) = [line for line in told if " of strength " in line]
-    assert "lost nothing and gained " in of_memories and "delete_memory" in of_memories
-    assert "view_memory," not in of_memories
-    group.permissions.remove(*Permission.objects.filter(codename="add_memory"))
-    assert _said_while_applying(caplog) == [], "what a release brings is granted without a word"
-
-
-@pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
-def test_landed_databases_get_their_roles() -> None:
-    executor = MigrationExecutor(connection)
-    newest = executor.loader.graph.leaf_nodes()
-    assert ROLES_MIGRATION in executor.loader.graph.nodes
-    executor.migrate([("memoryhub", "0001_initial")])
-    Group.objects.all().delete()
-    try:
-        executor = MigrationExecutor(connection)
-        executor.migrate(newest)
-        assert set(Group.objects.values_list("name", flat=True)) == set(ROLES)
-    finally:
-        for config in apps.get_app_configs():
-            post_migrate.send(
-                sender=config, app_config=config, verbosity=0, interactive=False, using="default", apps=apps, plan=[]
-            )
-    assert roles_out_of_sync() == []
 
 
 # People.

@@ -1,4 +1,4 @@
-"""Migrations: one host at a time, never over the schema of a newer release, and a wait for the others."""
+"""Migrations: one host at a time, never over a schema that this release cannot migrate, and a wait for the others."""
 
 import threading
 from io import StringIO
@@ -6,10 +6,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from memoryhub.db import schema
-from memoryhub.db.schema import newer_migrations, schema_turn, waiting_migrations
+from memoryhub.db.schema import schema_problem, schema_turn, waiting_migrations
 from memoryhub.management.commands import migrate
 from memoryhub.runtime.processes import wait_until
 
@@ -36,27 +36,49 @@ def test_a_second_host_waits_and_says_so() -> None:
 
 @pytest.mark.django_db
 def test_the_schema_of_a_newer_release_is_refused() -> None:
-    assert newer_migrations() == [] and waiting_migrations() == []
+    assert schema_problem() == "" and waiting_migrations() == []
     MigrationRecorder(connection).record_applied("strength", "9999_later")
     MigrationRecorder(connection).record_applied("another_app", "0001_initial")
-    assert newer_migrations() == ["strength.9999_later"]
     for options in ([], ["--wait"], ["--check"]):
-        with pytest.raises(CommandError, match=r"A newer release .*strength\.9999_later"):
+        with pytest.raises(CommandError, match=r"A newer release .*\(strength\.9999_later\)"):
             call_command("migrate", *options)
+
+
+@pytest.fixture
+def of_the_release_before() -> MigrationRecorder:
+    """Record what the release before has applied, in place of the squashed migrations of this one."""
+    recorder = MigrationRecorder(connection)
+    for (app, name), migration in MigrationLoader(None).replacements.items():
+        recorder.record_unapplied(app, name)
+        for each in migration.replaces:
+            recorder.record_applied(*each)
+    return recorder
+
+
+@pytest.mark.django_db
+def test_the_schema_of_the_release_before_needs_no_change(of_the_release_before: MigrationRecorder) -> None:
+    before = set(of_the_release_before.applied_migrations())
+    assert schema_problem() == "" and waiting_migrations() == []
+    call_command("migrate", verbosity=0)
+    added = set(of_the_release_before.applied_migrations()) - before
+    assert added and {name for _app, name in added} == {"0001_schema"}
+
+
+@pytest.mark.django_db
+def test_an_older_schema_names_the_release_to_run(of_the_release_before: MigrationRecorder) -> None:
+    of_the_release_before.record_unapplied("strength", "0025_review_plans")
+    with pytest.raises(
+        CommandError, match=r"This database lacks strength\.0025_review_plans, .* the release before it"
+    ):
+        call_command("migrate")
 
 
 @pytest.mark.django_db
 def test_who_waits_applies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder, last = MigrationRecorder(connection), waiting_until_applied()
-    recorder.record_unapplied("memoryhub", last)
-    assert waiting_migrations() == [f"memoryhub.{last}"]
-    monkeypatch.setattr(migrate.time, "sleep", lambda _seconds: recorder.record_applied("memoryhub", last))
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("sessions", "0001_initial")
+    assert waiting_migrations() == ["sessions.0001_initial"]
+    monkeypatch.setattr(migrate.time, "sleep", lambda _seconds: recorder.record_applied("sessions", "0001_initial"))
     out = StringIO()
     call_command("migrate", "--wait", stdout=out)
     assert "waits for its migrations" in out.getvalue() and waiting_migrations() == []
-
-
-def waiting_until_applied() -> str:
-    """Return the name of the latest migration of memoryhub."""
-    executor = schema.MigrationExecutor(connection)
-    return max(name for app, name in executor.loader.graph.leaf_nodes() if app == "memoryhub")

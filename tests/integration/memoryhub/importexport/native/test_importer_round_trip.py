@@ -82,15 +82,6 @@ def test_everything_comes_back_byte_for_byte(planted: Planted, saved: Save) -> N
     assert MemoryIndex.repair() == 0
 
 
-def test_an_export_of_a_development_version_comes_in(planted: Planted, saved: Save) -> None:
-    before = exported()
-    former = of_lines(objects(before.replace(b"strength_sleepstate", b"strength_rhythm")))
-    assert former != before
-    empty_the_installation()
-    assert " 0 refused." in run("import", saved(former))
-    assert exported() == before
-
-
 def test_every_exported_table_has_rows_in_the_test(planted: Planted) -> None:
     counts = objects(exported("kana", "hiroki"))[0]["memoryhub"]["counts"]
     missing = {table.name for table in exported_tables()} - counts.keys()

@@ -8,9 +8,17 @@ class Migration(migrations.Migration):
 
     initial = True
 
+    replaces = [
+        ('summaries', '0001_initial'),
+        ('summaries', '0002_written_by_a_person'),
+        ('summaries', '0003_life_of_a_project'),
+        ('summaries', '0004_document_deleted_at'),
+        ('summaries', '0005_waiting_entries'),
+    ]
+
     dependencies = [
-        ('conversations', '0001_initial'),
-        ('memoryhub', '0001_initial'),
+        ('conversations', '0001_schema'),
+        ('memoryhub', '0001_schema'),
     ]
 
     operations = [
@@ -21,9 +29,12 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=64)),
                 ('description', models.CharField(blank=True, max_length=300)),
                 ('version', models.PositiveIntegerField(default=1)),
+                ('archived_at', models.DateTimeField(null=True)),
+                ('deleted_at', models.DateTimeField(null=True)),
                 ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
+                ('merged_into', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='summaries.project')),
             ],
             options={
                 'ordering': ['name'],
@@ -37,6 +48,7 @@ class Migration(migrations.Migration):
                 ('text', models.TextField(blank=True)),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('token_count', models.PositiveIntegerField(default=0)),
+                ('deleted_at', models.DateTimeField(null=True)),
                 ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
@@ -60,10 +72,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('project_name', models.CharField(blank=True, max_length=64)),
-                ('kind', models.CharField(choices=[('read', 'read'), ('route', 'route'), ('correct', 'correct'), ('update', 'update'), ('compact', 'compact'), ('restore', 'restore'), ('sync', 'sync'), ('export', 'export'), ('create', 'create'), ('delete', 'delete')], max_length=8)),
+                ('kind', models.CharField(choices=[('read', 'read'), ('route', 'route'), ('correct', 'correct'), ('update', 'update'), ('compact', 'compact'), ('restore', 'restore'), ('sync', 'sync'), ('export', 'export'), ('create', 'create'), ('archive', 'archive'), ('reactivate', 'reactivate'), ('merge', 'merge'), ('move', 'move'), ('delete', 'delete'), ('undo', 'undo')], max_length=10)),
                 ('tokens', models.PositiveIntegerField(default=0)),
                 ('outcome', models.CharField(blank=True, max_length=64)),
                 ('details', models.JSONField(default=dict)),
+                ('undo', models.JSONField(null=True)),
+                ('undone_at', models.DateTimeField(null=True)),
                 ('created_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('project', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='summaries.project')),
@@ -104,7 +118,7 @@ class Migration(migrations.Migration):
                 ('start_time', models.DateTimeField()),
                 ('end_time', models.DateTimeField()),
                 ('model', models.CharField(blank=True, max_length=255)),
-                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive')], max_length=10)),
+                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive'), ('person', 'person')], max_length=10)),
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('locked', models.BooleanField(default=False, help_text='A person put it right; no job rewrites it.')),
                 ('version', models.PositiveIntegerField(default=1)),
@@ -132,7 +146,7 @@ class Migration(migrations.Migration):
                 ('end_time', models.DateTimeField()),
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], max_length=10)),
                 ('model', models.CharField(blank=True, max_length=255)),
-                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive')], max_length=10)),
+                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive'), ('person', 'person')], max_length=10)),
                 ('updated_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.session')),
@@ -143,26 +157,27 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
+                ('who_kind', models.CharField(choices=[('key', 'key'), ('curator', 'curator'), ('job', 'job'), ('command', 'command')], max_length=10)),
+                ('who_id', models.CharField(max_length=64)),
+                ('who_name', models.CharField(max_length=150)),
+                ('reason', models.TextField(blank=True)),
+                ('created_at', models.DateTimeField()),
                 ('verb', models.CharField(choices=[('write', 'write'), ('edit', 'edit'), ('lock', 'lock'), ('unlock', 'unlock'), ('restore', 'restore'), ('delete', 'delete')], max_length=10)),
                 ('text', models.TextField()),
                 ('message_count', models.PositiveIntegerField()),
                 ('start_time', models.DateTimeField()),
                 ('end_time', models.DateTimeField()),
                 ('model', models.CharField(blank=True, max_length=255)),
-                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive')], max_length=10)),
+                ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive'), ('person', 'person')], max_length=10)),
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], max_length=10)),
                 ('locked', models.BooleanField()),
-                ('who_kind', models.CharField(choices=[('key', 'key'), ('curator', 'curator'), ('job', 'job'), ('command', 'command')], max_length=10)),
-                ('who_id', models.CharField(max_length=64)),
-                ('who_name', models.CharField(max_length=150)),
-                ('reason', models.TextField(blank=True)),
                 ('seconds', models.FloatField(help_text='How long a program took to write it.', null=True)),
-                ('created_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('summary', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='summaries.summary')),
             ],
             options={
                 'ordering': ['-number'],
+                'abstract': False,
             },
         ),
         migrations.CreateModel(
@@ -173,6 +188,7 @@ class Migration(migrations.Migration):
                 ('pinned', models.BooleanField(default=False)),
                 ('source', models.JSONField(default=dict)),
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
+                ('in_text', models.BooleanField(db_default=True, default=True, help_text="The document's text has the line.")),
                 ('created_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('document', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='summaries.document')),
@@ -180,7 +196,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'document entries',
                 'ordering': ['-created_at', '-id'],
-                'indexes': [models.Index(fields=['document', '-created_at'], name='entry_of_document')],
+                'indexes': [models.Index(fields=['document', '-created_at'], name='entry_of_document'), models.Index(condition=models.Q(('in_text', True), ('trust', memoryhub.tenancy.policy.Trust['UNTRUSTED'])), fields=['created_at', 'id'], name='entry_waiting')],
                 'constraints': [models.UniqueConstraint(fields=('actor', 'document', 'text_digest'), name='document_entry_once')],
             },
         ),
@@ -189,25 +205,26 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
-                ('text', models.TextField(blank=True)),
-                ('kind', models.CharField(choices=[('create', 'create'), ('edit', 'edit'), ('append', 'append'), ('compaction', 'compaction'), ('restore', 'restore'), ('sync', 'sync')], max_length=10)),
                 ('who_kind', models.CharField(choices=[('key', 'key'), ('curator', 'curator'), ('job', 'job'), ('command', 'command')], max_length=10)),
                 ('who_id', models.CharField(max_length=64)),
                 ('who_name', models.CharField(max_length=150)),
                 ('reason', models.TextField(blank=True)),
                 ('created_at', models.DateTimeField()),
+                ('text', models.TextField(blank=True)),
+                ('kind', models.CharField(choices=[('create', 'create'), ('edit', 'edit'), ('append', 'append'), ('compaction', 'compaction'), ('restore', 'restore'), ('sync', 'sync'), ('merge', 'merge'), ('move', 'move')], max_length=10)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('document', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='summaries.document')),
             ],
             options={
                 'ordering': ['-number'],
+                'abstract': False,
                 'indexes': [models.Index(fields=['document', '-number'], name='version_of_document')],
                 'constraints': [models.UniqueConstraint(fields=('actor', 'document', 'number'), name='document_version_once')],
             },
         ),
         migrations.AddConstraint(
             model_name='project',
-            constraint=models.UniqueConstraint(fields=('actor', 'name'), name='project_name_once'),
+            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'name'), name='project_name_once'),
         ),
         migrations.AddConstraint(
             model_name='project',
@@ -215,7 +232,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='document',
-            constraint=models.UniqueConstraint(fields=('actor', 'project', 'name'), name='document_name_once'),
+            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'project', 'name'), name='document_name_once'),
         ),
         migrations.AddConstraint(
             model_name='projectcursor',

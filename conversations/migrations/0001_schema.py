@@ -1,3 +1,4 @@
+import conversations.models
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
@@ -5,6 +6,7 @@ import django.db.models.functions.datetime
 import memoryhub.ids
 import memoryhub.search.models
 import memoryhub.tenancy.policy
+import pgvector.django.sparsevec
 from django.db import migrations, models
 
 
@@ -12,8 +14,21 @@ class Migration(migrations.Migration):
 
     initial = True
 
+    replaces = [
+        ('conversations', '0001_initial'),
+        ('conversations', '0002_index_length'),
+        ('conversations', '0003_message_offset'),
+        ('conversations', '0004_abandoned_messages'),
+        ('conversations', '0005_session_client_id'),
+        ('conversations', '0006_message_opening'),
+        ('conversations', '0007_passages'),
+        ('conversations', '0008_session_deletions'),
+        ('conversations', '0009_deleted_messages'),
+        ('conversations', '0010_kept_receipts'),
+    ]
+
     dependencies = [
-        ('memoryhub', '0001_initial'),
+        ('memoryhub', '0001_schema'),
     ]
 
     operations = [
@@ -21,6 +36,7 @@ class Migration(migrations.Migration):
             name='Session',
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('client_id', models.UUIDField(editable=False, null=True)),
                 ('channel', models.CharField(default='api', max_length=100)),
                 ('title', models.CharField(blank=True, max_length=500)),
                 ('metadata', models.JSONField(blank=True, default=dict)),
@@ -29,6 +45,7 @@ class Migration(migrations.Migration):
                 ('last_message_at', models.DateTimeField(blank=True, null=True)),
                 ('message_count', models.PositiveIntegerField(default=0)),
                 ('authors', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=255), blank=True, default=list, editable=False, help_text='Names of the speakers.', size=None)),
+                ('deletions', models.PositiveIntegerField(db_default=0, default=0, editable=False, help_text='How often messages of it were deleted.')),
                 ('actor', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='sessions', to='memoryhub.actor')),
             ],
             options={
@@ -46,6 +63,7 @@ class Migration(migrations.Migration):
                 ('metadata', models.JSONField(default=dict)),
                 ('items', models.JSONField(default=list)),
                 ('source_ids', django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), default=list, size=None)),
+                ('is_kept', models.BooleanField(db_default=False, default=False, help_text='Retention leaves it: an expectation is about its call.')),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('session', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.session')),
             ],
@@ -66,7 +84,9 @@ class Migration(migrations.Migration):
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('client_message_id', models.CharField(blank=True, max_length=255, null=True)),
                 ('created_at', models.DateTimeField()),
+                ('utc_offset_minutes', models.SmallIntegerField(blank=True, null=True)),
                 ('metadata', models.JSONField(blank=True, default=dict)),
+                ('abandoned_at', models.DateTimeField(blank=True, help_text='When the client continued from an earlier message; this one is not read any more.', null=True)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='conversations.session')),
             ],
@@ -103,10 +123,24 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='DeletedMessage',
+            fields=[
+                ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('session_id', models.UUIDField()),
+                ('digest', models.BinaryField(max_length=32)),
+                ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('actor', 'session_id', 'digest'), name='deleted_message_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='MessageIndex',
             fields=[
                 ('vector', memoryhub.search.models.InlineHalfVectorField(null=True)),
                 ('words', memoryhub.search.models.InlineSparseVectorField(dimensions=536870912)),
+                ('passages', memoryhub.search.models.SparseVectorsField(base_field=pgvector.django.sparsevec.SparseVectorField(dimensions=536870912), help_text='The words of each passage of a long text.', null=True, size=None)),
+                ('length', models.PositiveIntegerField(db_default=0, help_text='In words, as the search counts them.')),
                 ('words_version', models.PositiveSmallIntegerField(db_default=1, help_text='Which analysis of text the words are of.')),
                 ('is_refused', models.BooleanField(db_default=False, help_text='The embedder refuses this text; it is found by words alone.')),
                 ('pk', models.CompositePrimaryKey('actor_id', 'space_id', 'message_id', blank=True, editable=False, primary_key=True, serialize=False)),
@@ -115,6 +149,7 @@ class Migration(migrations.Migration):
                 ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('author', models.CharField(blank=True, max_length=255)),
                 ('asks', models.BooleanField(default=False)),
+                ('is_abandoned', models.BooleanField(db_default=False, default=False)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.message')),
                 ('space', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='memoryhub.embeddingspace')),
@@ -135,6 +170,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='session',
             constraint=models.UniqueConstraint(fields=('actor', 'id'), name='session_of_actor'),
+        ),
+        migrations.AddConstraint(
+            model_name='session',
+            constraint=models.UniqueConstraint(condition=models.Q(('client_id__isnull', False)), fields=('client_id', 'actor'), name='session_of_client'),
         ),
         migrations.AddIndex(
             model_name='receipt',
@@ -159,6 +198,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='message',
             index=models.Index(fields=['actor', '-created_at', '-id'], name='message_newest_first'),
+        ),
+        migrations.AddIndex(
+            model_name='message',
+            index=models.Index(models.F('actor'), conversations.models.OpeningHash(conversations.models.Opening('content')), models.OrderBy(models.F('created_at'), descending=True), name='message_opening'),
         ),
         migrations.AddConstraint(
             model_name='message',
