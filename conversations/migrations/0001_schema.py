@@ -50,6 +50,14 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-started_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-started_at', '-id'], name='session_newest_first'),
+                    models.Index(condition=models.Q(('ended_at', None)), fields=['id'], name='session_open'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'id'), name='session_of_actor'),
+                    models.UniqueConstraint(condition=models.Q(('client_id__isnull', False)), fields=('client_id', 'actor'), name='session_of_client'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -69,6 +77,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-created_at', '-id'], name='receipt_newest_first'),
+                    django.contrib.postgres.indexes.GinIndex(fields=['source_ids'], name='receipt_by_source'),
+                    django.contrib.postgres.indexes.BrinIndex(fields=['created_at'], name='receipt_by_age'),
+                ],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='receipt_of_actor')],
             },
         ),
         migrations.CreateModel(
@@ -92,6 +106,17 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'seq'],
+                'indexes': [
+                    models.Index(fields=['session', 'seq'], name='message_of_session'),
+                    models.Index(fields=['actor', '-created_at', '-id'], name='message_newest_first'),
+                    models.Index(models.F('actor'), conversations.models.OpeningHash(conversations.models.Opening('content')), models.OrderBy(models.F('created_at'), descending=True), name='message_opening'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'id'), name='message_of_actor'),
+                    models.UniqueConstraint(fields=('actor', 'session', 'seq'), name='message_seq_once'),
+                    models.UniqueConstraint(fields=('actor', 'session', 'client_message_id'), name='message_client_id_once'),
+                    models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='message_seq_from_one'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -120,6 +145,14 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'question',
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-created_at', '-id'], name='turn_newest_first'),
+                    models.Index(condition=models.Q(('state', 'answered'), ('use_noted_at', None)), fields=['session'], name='turn_use_not_noted'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'id'), name='turn_of_actor'),
+                    models.UniqueConstraint(fields=('actor', 'key'), name='turn_key_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -158,81 +191,5 @@ class Migration(migrations.Migration):
                 'abstract': False,
                 'indexes': [models.Index(condition=models.Q(('vector', None)), fields=['space', 'actor'], name='messageindex_unembedded')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='session',
-            index=models.Index(fields=['actor', '-started_at', '-id'], name='session_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='session',
-            index=models.Index(condition=models.Q(('ended_at', None)), fields=['id'], name='session_open'),
-        ),
-        migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='session_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(condition=models.Q(('client_id__isnull', False)), fields=('client_id', 'actor'), name='session_of_client'),
-        ),
-        migrations.AddIndex(
-            model_name='receipt',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='receipt_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='receipt',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['source_ids'], name='receipt_by_source'),
-        ),
-        migrations.AddIndex(
-            model_name='receipt',
-            index=django.contrib.postgres.indexes.BrinIndex(fields=['created_at'], name='receipt_by_age'),
-        ),
-        migrations.AddConstraint(
-            model_name='receipt',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='receipt_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(fields=['session', 'seq'], name='message_of_session'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='message_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='message',
-            index=models.Index(models.F('actor'), conversations.models.OpeningHash(conversations.models.Opening('content')), models.OrderBy(models.F('created_at'), descending=True), name='message_opening'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='message_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('actor', 'session', 'seq'), name='message_seq_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('actor', 'session', 'client_message_id'), name='message_client_id_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='message_seq_from_one'),
-        ),
-        migrations.AddIndex(
-            model_name='chatturn',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='turn_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='chatturn',
-            index=models.Index(condition=models.Q(('state', 'answered'), ('use_noted_at', None)), fields=['session'], name='turn_use_not_noted'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatturn',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='turn_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='chatturn',
-            constraint=models.UniqueConstraint(fields=('actor', 'key'), name='turn_key_once'),
         ),
     ]

@@ -204,7 +204,10 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'API key',
                 'ordering': ['-created_at'],
-                'constraints': [models.UniqueConstraint(fields=('digest',), name='api_key_digest_once'), models.CheckConstraint(condition=models.Q(('scopes__len__gt', 0)), name='api_key_has_scope')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('digest',), name='api_key_digest_once'),
+                    models.CheckConstraint(condition=models.Q(('scopes__len__gt', 0)), name='api_key_has_scope'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -226,7 +229,13 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'audit entries',
                 'ordering': ['-at', '-id'],
-                'indexes': [models.Index(fields=['-at', '-id'], name='audit_newest_first'), models.Index(fields=['agent_id', 'user_id'], name='audit_of_user'), models.Index(fields=['object_kind', 'object_id'], name='audit_of_object'), models.Index(condition=models.Q(('verb', 'redact')), fields=['-at'], name='audit_of_secrets'), models.Index(condition=models.Q(('who_kind', 'curator')), fields=['-at', '-id'], name='audit_of_people')],
+                'indexes': [
+                    models.Index(fields=['-at', '-id'], name='audit_newest_first'),
+                    models.Index(fields=['agent_id', 'user_id'], name='audit_of_user'),
+                    models.Index(fields=['object_kind', 'object_id'], name='audit_of_object'),
+                    models.Index(condition=models.Q(('verb', 'redact')), fields=['-at'], name='audit_of_secrets'),
+                    models.Index(condition=models.Q(('who_kind', 'curator')), fields=['-at', '-id'], name='audit_of_people'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -260,7 +269,14 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('provider', 'model', 'dimension'), name='space_is_unique'), models.UniqueConstraint(condition=models.Q(('state', 'active')), fields=('state',), name='space_active_is_one'), models.CheckConstraint(condition=models.Q(('state__in', ['filling', 'active', 'retired'])), name='space_state_is_known'), models.CheckConstraint(condition=models.Q(('dimension__gte', 1), ('dimension__lte', 16000)), name='space_dimension_fits_halfvec'), models.CheckConstraint(condition=models.Q(('cosine_high__lte', 1), ('cosine_low__gte', -1), ('cosine_low__lt', models.F('cosine_high'))), name='space_bounds_are_ordered'), models.CheckConstraint(condition=models.Q(('vector_weight__gte', 0), ('vector_weight__lte', 1)), name='space_weight_is_a_share')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('provider', 'model', 'dimension'), name='space_is_unique'),
+                    models.UniqueConstraint(condition=models.Q(('state', 'active')), fields=('state',), name='space_active_is_one'),
+                    models.CheckConstraint(condition=models.Q(('state__in', ['filling', 'active', 'retired'])), name='space_state_is_known'),
+                    models.CheckConstraint(condition=models.Q(('dimension__gte', 1), ('dimension__lte', 16000)), name='space_dimension_fits_halfvec'),
+                    models.CheckConstraint(condition=models.Q(('cosine_high__lte', 1), ('cosine_low__gte', -1), ('cosine_low__lt', models.F('cosine_high'))), name='space_bounds_are_ordered'),
+                    models.CheckConstraint(condition=models.Q(('vector_weight__gte', 0), ('vector_weight__lte', 1)), name='space_weight_is_a_share'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -278,6 +294,10 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('api_key', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.apikey')),
             ],
+            options={
+                'indexes': [models.Index(fields=['created_at'], name='idempotency_by_age')],
+                'constraints': [models.UniqueConstraint(fields=('api_key', 'route', 'key'), name='idempotency_once')],
+            },
         ),
         migrations.CreateModel(
             name='Import',
@@ -301,6 +321,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [models.Index(fields=['actor', '-created_at', '-id'], name='import_newest_first')],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='import_of_actor')],
             },
         ),
         migrations.CreateModel(
@@ -316,6 +338,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['id'],
+                'indexes': [
+                    models.Index(fields=['import_id', 'id'], name='imported_by_import'),
+                    models.Index(condition=models.Q(('key', ''), _negated=True), fields=['actor', 'key'], name='imported_by_key'),
+                ],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='imported_row_of_actor')],
             },
         ),
         migrations.CreateModel(
@@ -363,6 +390,20 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED'])), fields=['turn_at', 'due_at'], name='job_due'),
+                    models.Index(condition=models.Q(('state__in', (memoryhub.jobs.retries.State['QUEUED'], memoryhub.jobs.retries.State['RUNNING']))), fields=['lane', 'turn_at'], name='job_turns'),
+                    models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING'])), fields=['lease_until'], name='job_leased'),
+                    models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['DONE']), _negated=True), fields=['kind', 'state'], name='job_by_kind'),
+                    models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=['actor', 'kind', 'key'], name='job_waiting_by_key'),
+                    models.Index(fields=['-created_at', '-id'], name='job_newest_first'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('attempts', 0), ('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_waits_once', nulls_distinct=False),
+                    models.UniqueConstraint(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_runs_once', nulls_distinct=False),
+                    models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'done', 'failed', 'dead'])), name='job_state_is_known'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('state', memoryhub.jobs.retries.State['RUNNING'])), models.Q(models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), _negated=True), ('lease_until', None)), _connector='OR'), name='job_runs_under_a_lease'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -394,6 +435,13 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'call',
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['agent_id', 'created_at'], include=('cost', 'input_tokens', 'output_tokens'), name='ledger_by_agent_and_time'),
+                    models.Index(condition=models.Q(('key_id__isnull', False)), fields=['key_id', 'created_at'], name='ledger_by_key_and_time'),
+                    models.Index(fields=['-created_at', '-id'], name='ledger_newest_first'),
+                    models.Index(condition=models.Q(('is_sample', True)), fields=['provider', 'model', '-created_at'], name='ledger_samples'),
+                ],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('input_tokens__isnull', False), ('outcome', 'ok')), models.Q(('outcome', 'ok'), _negated=True), _connector='OR'), name='ledger_entry_counts_what_was_answered')],
             },
         ),
         migrations.CreateModel(
@@ -477,107 +525,15 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'id'), name='uploaded_piece_of_actor'),
+                    models.UniqueConstraint(fields=('actor', 'import_id', 'offset'), name='uploaded_piece_once'),
+                ],
             },
         ),
         migrations.AddConstraint(
             model_name='actor',
             constraint=models.UniqueConstraint(fields=('agent', 'user_id'), name='actor_is_agent_and_user'),
-        ),
-        migrations.AddIndex(
-            model_name='idempotencyrecord',
-            index=models.Index(fields=['created_at'], name='idempotency_by_age'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotencyrecord',
-            constraint=models.UniqueConstraint(fields=('api_key', 'route', 'key'), name='idempotency_once'),
-        ),
-        migrations.AddIndex(
-            model_name='import',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='import_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='import',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='import_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='importedrow',
-            index=models.Index(fields=['import_id', 'id'], name='imported_by_import'),
-        ),
-        migrations.AddIndex(
-            model_name='importedrow',
-            index=models.Index(condition=models.Q(('key', ''), _negated=True), fields=['actor', 'key'], name='imported_by_key'),
-        ),
-        migrations.AddConstraint(
-            model_name='importedrow',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='imported_row_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED'])), fields=['turn_at', 'due_at'], name='job_due'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state__in', (memoryhub.jobs.retries.State['QUEUED'], memoryhub.jobs.retries.State['RUNNING']))), fields=['lane', 'turn_at'], name='job_turns'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING'])), fields=['lease_until'], name='job_leased'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['DONE']), _negated=True), fields=['kind', 'state'], name='job_by_kind'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=['actor', 'kind', 'key'], name='job_waiting_by_key'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['-created_at', '-id'], name='job_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('attempts', 0), ('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_waits_once', nulls_distinct=False),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_runs_once', nulls_distinct=False),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'done', 'failed', 'dead'])), name='job_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('state', memoryhub.jobs.retries.State['RUNNING'])), models.Q(models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), _negated=True), ('lease_until', None)), _connector='OR'), name='job_runs_under_a_lease'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(fields=['agent_id', 'created_at'], include=('cost', 'input_tokens', 'output_tokens'), name='ledger_by_agent_and_time'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('key_id__isnull', False)), fields=['key_id', 'created_at'], name='ledger_by_key_and_time'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(fields=['-created_at', '-id'], name='ledger_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('is_sample', True)), fields=['provider', 'model', '-created_at'], name='ledger_samples'),
-        ),
-        migrations.AddConstraint(
-            model_name='ledgerentry',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('input_tokens__isnull', False), ('outcome', 'ok')), models.Q(('outcome', 'ok'), _negated=True), _connector='OR'), name='ledger_entry_counts_what_was_answered'),
-        ),
-        migrations.AddConstraint(
-            model_name='uploadedpiece',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='uploaded_piece_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='uploadedpiece',
-            constraint=models.UniqueConstraint(fields=('actor', 'import_id', 'offset'), name='uploaded_piece_once'),
         ),
         # Values of some minutes or hours, of no use after a crash; an unlogged table is in no backup of files.
         *(

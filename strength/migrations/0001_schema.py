@@ -133,6 +133,24 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'memories',
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', 'status', '-created_at', '-id'], name='memory_newest_first'),
+                    models.Index(fields=['actor', 'wording_digest'], name='memory_by_wording'),
+                    models.Index(condition=models.Q(('status', strength.domain.memories.Status['ACTIVE'])), fields=['actor', 'updated_at', 'id'], name='memory_last_changed'),
+                    models.Index(condition=models.Q(('superseded_by__isnull', False)), fields=['superseded_by'], name='memory_successor'),
+                    models.Index(condition=models.Q(('pinned', True)), fields=['actor'], name='memory_pinned'),
+                    models.Index(condition=models.Q(('status', strength.domain.memories.Status['PENDING'])), fields=['created_at', 'id'], name='memory_waiting'),
+                    models.Index(condition=models.Q(('pinned', False), ('status', strength.domain.memories.Status['ACTIVE'])), fields=['actor', 'kind', '-created_at', '-id'], name='memory_standing'),
+                    models.Index(fields=['actor', 'namespace'], name='memory_by_namespace', opclasses=['', 'text_pattern_ops']),
+                    models.Index(condition=models.Q(('valid_to__isnull', False)), fields=['actor', 'valid_to'], name='memory_ends'),
+                    models.Index(condition=models.Q(('valid_from__isnull', False)), fields=['actor', 'valid_from'], name='memory_begins'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('status__in', [strength.domain.memories.Status['ACTIVE'], strength.domain.memories.Status['PENDING']]), ('superseded_by', None), ('valid_to', None)), fields=('actor', 'namespace', 'content_digest'), name='memory_text_once'),
+                    models.CheckConstraint(condition=models.Q(('confidence', None), models.Q(('confidence__gte', 0), ('confidence__lte', 1)), _connector='OR'), name='memory_confidence_is_share'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('status', strength.domain.memories.Status['ACTIVE']), _negated=True), ('trust', memoryhub.tenancy.policy.Trust['TRUSTED']), _connector='OR'), name='memory_active_is_trusted'),
+                    models.CheckConstraint(condition=models.Q(('valid_from', None), ('valid_to', None), ('valid_from__lte', models.F('valid_to')), _connector='OR'), name='memory_valid_in_order'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -204,6 +222,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['id'],
+                'indexes': [
+                    models.Index(fields=['actor', 'id'], name='change_of_actor'),
+                    models.Index(fields=['agent_id', 'id'], name='change_of_agent'),
+                    models.Index(condition=models.Q(('actor', None)), fields=['memory_id'], name='change_of_nobody'),
+                    django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='change_by_age'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -233,6 +257,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'abstract': False,
+                'indexes': [
+                    models.Index(condition=models.Q(('vector', None)), fields=['space', 'actor'], name='memoryindex_unembedded'),
+                    models.Index(condition=models.Q(('scope_level__in', [strength.domain.memories.ScopeLevel['DOMAIN'], strength.domain.memories.ScopeLevel['UNIVERSAL']])), fields=['actor', 'space'], name='memory_index_shared'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -257,6 +285,11 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-number'],
                 'abstract': False,
+                'indexes': [
+                    models.Index(condition=models.Q(('verb', 'sleep')), fields=['actor', 'created_at'], name='revision_of_sleep'),
+                    models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch'], name='revision_of_batch'),
+                ],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'memory', 'number'), name='revision_number_once')],
             },
         ),
         migrations.CreateModel(
@@ -273,6 +306,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['created_at', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'memory', 'message_id'), name='memory_source_once')],
             },
         ),
         migrations.CreateModel(
@@ -297,6 +331,16 @@ class Migration(migrations.Migration):
                 'verbose_name': 'merge proposal',
                 'verbose_name_plural': 'merge proposals',
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(condition=models.Q(('state', 'proposed')), fields=['actor', '-created_at'], name='merge_open'),
+                    models.Index(condition=models.Q(('state', 'proposed')), fields=['created_at', 'id'], name='merge_waiting'),
+                    models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch'], name='merge_of_batch'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'kept', 'absorbed'), name='merge_of_pair_once'),
+                    models.CheckConstraint(condition=models.Q(('kept', models.F('absorbed')), _negated=True), name='merge_of_two'),
+                    models.CheckConstraint(condition=models.Q(('likeness__gte', 0), ('likeness__lte', 1)), name='merge_likeness_is_share'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -310,6 +354,9 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='perspectives', to='strength.memory')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('strength__gte', 0)), name='perspective_strength_not_negative')],
+            },
         ),
         migrations.CreateModel(
             name='Profile',
@@ -328,6 +375,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-updated_at', '-id'],
+                'constraints': [models.UniqueConstraint(fields=('actor',), name='profile_once')],
             },
         ),
         migrations.CreateModel(
@@ -351,6 +399,8 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-number'],
                 'abstract': False,
+                'indexes': [models.Index(fields=['profile', '-number'], name='version_of_profile')],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'profile', 'number'), name='profile_version_once')],
             },
         ),
         migrations.CreateModel(
@@ -368,6 +418,7 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['created_at', 'id'],
                 'default_permissions': (),
+                'indexes': [models.Index(fields=['actor', 'memory', 'created_at'], name='review_comment_of_memory')],
             },
         ),
         migrations.CreateModel(
@@ -391,6 +442,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'memory'), name='review_plan_of_memory'),
+                    models.UniqueConstraint(fields=('actor', 'merge'), name='review_plan_of_merge'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('memory__isnull', True), ('merge__isnull', False)), models.Q(('memory__isnull', False), ('merge__isnull', True)), _connector='OR'), name='review_plan_of_one'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -417,6 +473,8 @@ class Migration(migrations.Migration):
                 'verbose_name': 'rule',
                 'verbose_name_plural': 'rules',
                 'ordering': ['-created_at', '-id'],
+                'indexes': [models.Index(fields=['actor', '-created_at', '-id'], name='review_rule_newest_first')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('revoked_at', None)), fields=('actor', 'digest'), name='review_rule_once')],
             },
         ),
         migrations.CreateModel(
@@ -429,6 +487,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'constraints': [models.UniqueConstraint(fields=('person', 'name'), name='saved_view_name_once')],
             },
         ),
         migrations.CreateModel(
@@ -470,6 +529,15 @@ class Migration(migrations.Migration):
                 'verbose_name': 'sleep',
                 'verbose_name_plural': 'sleeps',
                 'ordering': ['-now', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-now', '-id'], name='sleep_newest_first'),
+                    models.Index(condition=models.Q(('group__isnull', False)), fields=['group'], name='sleep_group'),
+                    models.Index(condition=models.Q(('dry_run', False), ('held_count__gt', 0), ('held_decided_at', None)), fields=['actor', 'number'], name='sleep_held'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'number'), name='sleep_number_once'),
+                    models.UniqueConstraint(condition=models.Q(('dry_run', False), ('state', 'running')), fields=('actor',), name='sleep_one_at_a_time'),
+                ],
             },
         ),
         migrations.AddField(
@@ -489,6 +557,12 @@ class Migration(migrations.Migration):
                 ('memory_id', models.UUIDField(null=True)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
             ],
+            options={
+                'constraints': [
+                    models.CheckConstraint(condition=models.Q(('passed_until__lte', models.F('read_until'))), name='cursor_passed_is_read'),
+                    models.CheckConstraint(condition=models.Q(('passed_after__lte', models.F('passed_until'))), name='cursor_passed_in_order'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='StrengthPoint',
@@ -528,6 +602,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-created_at', '-id'], name='task_newest_first'),
+                    models.Index(fields=['created_at'], name='task_oldest_first'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -553,6 +631,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'decision',
                 'verbose_name_plural': 'decisions',
                 'ordering': ['-created_at', '-id'],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'digest'), name='tombstone_once')],
             },
         ),
         migrations.CreateModel(
@@ -564,6 +643,9 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='strength.memory')),
             ],
+            options={
+                'indexes': [models.Index(fields=['created_at'], name='use_oldest_first')],
+            },
         ),
         migrations.CreateModel(
             name='Expectation',
@@ -582,7 +664,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
-                'indexes': [models.Index(fields=['actor', '-created_at', '-id'], name='expectation_newest_first'), models.Index(condition=models.Q(('state', strength.models.expectation.ExpectationState['BROKEN'])), fields=['state'], name='expectation_broken')],
+                'indexes': [
+                    models.Index(fields=['actor', '-created_at', '-id'], name='expectation_newest_first'),
+                    models.Index(condition=models.Q(('state', strength.models.expectation.ExpectationState['BROKEN'])), fields=['state'], name='expectation_broken'),
+                ],
                 'constraints': [models.UniqueConstraint(fields=('actor', 'receipt', 'memory_id'), name='expectation_once')],
             },
         ),
@@ -606,231 +691,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'memory numbers',
+                'indexes': [models.Index(condition=models.Q(('due__lt', float("inf"))), fields=['actor', 'consolidation_level', 'due'], include=('mark',), name='numbers_due')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'memory'), name='numbers_of_actor'),
+                    models.CheckConstraint(condition=models.Q(('strength__gte', 0)), name='numbers_strength_not_negative'),
+                    models.CheckConstraint(condition=models.Q(('consolidation_level__gte', 0), ('consolidation_level__lte', 5)), name='numbers_level_0_to_5'),
+                ],
             },
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(fields=['actor', 'status', '-created_at', '-id'], name='memory_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(fields=['actor', 'wording_digest'], name='memory_by_wording'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('status', strength.domain.memories.Status['ACTIVE'])), fields=['actor', 'updated_at', 'id'], name='memory_last_changed'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('superseded_by__isnull', False)), fields=['superseded_by'], name='memory_successor'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('pinned', True)), fields=['actor'], name='memory_pinned'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('status', strength.domain.memories.Status['PENDING'])), fields=['created_at', 'id'], name='memory_waiting'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('pinned', False), ('status', strength.domain.memories.Status['ACTIVE'])), fields=['actor', 'kind', '-created_at', '-id'], name='memory_standing'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(fields=['actor', 'namespace'], name='memory_by_namespace', opclasses=['', 'text_pattern_ops']),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('valid_to__isnull', False)), fields=['actor', 'valid_to'], name='memory_ends'),
-        ),
-        migrations.AddIndex(
-            model_name='memory',
-            index=models.Index(condition=models.Q(('valid_from__isnull', False)), fields=['actor', 'valid_from'], name='memory_begins'),
-        ),
-        migrations.AddConstraint(
-            model_name='memory',
-            constraint=models.UniqueConstraint(condition=models.Q(('status__in', [strength.domain.memories.Status['ACTIVE'], strength.domain.memories.Status['PENDING']]), ('superseded_by', None), ('valid_to', None)), fields=('actor', 'namespace', 'content_digest'), name='memory_text_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='memory',
-            constraint=models.CheckConstraint(condition=models.Q(('confidence', None), models.Q(('confidence__gte', 0), ('confidence__lte', 1)), _connector='OR'), name='memory_confidence_is_share'),
-        ),
-        migrations.AddConstraint(
-            model_name='memory',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', strength.domain.memories.Status['ACTIVE']), _negated=True), ('trust', memoryhub.tenancy.policy.Trust['TRUSTED']), _connector='OR'), name='memory_active_is_trusted'),
-        ),
-        migrations.AddConstraint(
-            model_name='memory',
-            constraint=models.CheckConstraint(condition=models.Q(('valid_from', None), ('valid_to', None), ('valid_from__lte', models.F('valid_to')), _connector='OR'), name='memory_valid_in_order'),
-        ),
-        migrations.AddIndex(
-            model_name='memorychange',
-            index=models.Index(fields=['actor', 'id'], name='change_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='memorychange',
-            index=models.Index(fields=['agent_id', 'id'], name='change_of_agent'),
-        ),
-        migrations.AddIndex(
-            model_name='memorychange',
-            index=models.Index(condition=models.Q(('actor', None)), fields=['memory_id'], name='change_of_nobody'),
-        ),
-        migrations.AddIndex(
-            model_name='memorychange',
-            index=django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='change_by_age'),
-        ),
-        migrations.AddIndex(
-            model_name='memoryindex',
-            index=models.Index(condition=models.Q(('vector', None)), fields=['space', 'actor'], name='memoryindex_unembedded'),
-        ),
-        migrations.AddIndex(
-            model_name='memoryindex',
-            index=models.Index(condition=models.Q(('scope_level__in', [strength.domain.memories.ScopeLevel['DOMAIN'], strength.domain.memories.ScopeLevel['UNIVERSAL']])), fields=['actor', 'space'], name='memory_index_shared'),
-        ),
-        migrations.AddIndex(
-            model_name='memoryrevision',
-            index=models.Index(condition=models.Q(('verb', 'sleep')), fields=['actor', 'created_at'], name='revision_of_sleep'),
-        ),
-        migrations.AddIndex(
-            model_name='memoryrevision',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch'], name='revision_of_batch'),
-        ),
-        migrations.AddConstraint(
-            model_name='memoryrevision',
-            constraint=models.UniqueConstraint(fields=('actor', 'memory', 'number'), name='revision_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='memorysource',
-            constraint=models.UniqueConstraint(fields=('actor', 'memory', 'message_id'), name='memory_source_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='perspectivestrength',
-            constraint=models.CheckConstraint(condition=models.Q(('strength__gte', 0)), name='perspective_strength_not_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='profile',
-            constraint=models.UniqueConstraint(fields=('actor',), name='profile_once'),
-        ),
-        migrations.AddIndex(
-            model_name='profileversion',
-            index=models.Index(fields=['profile', '-number'], name='version_of_profile'),
-        ),
-        migrations.AddConstraint(
-            model_name='profileversion',
-            constraint=models.UniqueConstraint(fields=('actor', 'profile', 'number'), name='profile_version_once'),
-        ),
-        migrations.AddIndex(
-            model_name='reviewcomment',
-            index=models.Index(fields=['actor', 'memory', 'created_at'], name='review_comment_of_memory'),
-        ),
-        migrations.AddConstraint(
-            model_name='reviewplan',
-            constraint=models.UniqueConstraint(fields=('actor', 'memory'), name='review_plan_of_memory'),
-        ),
-        migrations.AddConstraint(
-            model_name='reviewplan',
-            constraint=models.UniqueConstraint(fields=('actor', 'merge'), name='review_plan_of_merge'),
-        ),
-        migrations.AddConstraint(
-            model_name='reviewplan',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('memory__isnull', True), ('merge__isnull', False)), models.Q(('memory__isnull', False), ('merge__isnull', True)), _connector='OR'), name='review_plan_of_one'),
-        ),
-        migrations.AddIndex(
-            model_name='reviewrule',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='review_rule_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='reviewrule',
-            constraint=models.UniqueConstraint(condition=models.Q(('revoked_at', None)), fields=('actor', 'digest'), name='review_rule_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedview',
-            constraint=models.UniqueConstraint(fields=('person', 'name'), name='saved_view_name_once'),
-        ),
-        migrations.AddIndex(
-            model_name='sleeprun',
-            index=models.Index(fields=['actor', '-now', '-id'], name='sleep_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='sleeprun',
-            index=models.Index(condition=models.Q(('group__isnull', False)), fields=['group'], name='sleep_group'),
-        ),
-        migrations.AddIndex(
-            model_name='sleeprun',
-            index=models.Index(condition=models.Q(('dry_run', False), ('held_count__gt', 0), ('held_decided_at', None)), fields=['actor', 'number'], name='sleep_held'),
-        ),
-        migrations.AddConstraint(
-            model_name='sleeprun',
-            constraint=models.UniqueConstraint(fields=('actor', 'number'), name='sleep_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='sleeprun',
-            constraint=models.UniqueConstraint(condition=models.Q(('dry_run', False), ('state', 'running')), fields=('actor',), name='sleep_one_at_a_time'),
-        ),
-        migrations.AddIndex(
-            model_name='merge',
-            index=models.Index(condition=models.Q(('state', 'proposed')), fields=['actor', '-created_at'], name='merge_open'),
-        ),
-        migrations.AddIndex(
-            model_name='merge',
-            index=models.Index(condition=models.Q(('state', 'proposed')), fields=['created_at', 'id'], name='merge_waiting'),
-        ),
-        migrations.AddIndex(
-            model_name='merge',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch'], name='merge_of_batch'),
-        ),
-        migrations.AddConstraint(
-            model_name='merge',
-            constraint=models.UniqueConstraint(fields=('actor', 'kept', 'absorbed'), name='merge_of_pair_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='merge',
-            constraint=models.CheckConstraint(condition=models.Q(('kept', models.F('absorbed')), _negated=True), name='merge_of_two'),
-        ),
-        migrations.AddConstraint(
-            model_name='merge',
-            constraint=models.CheckConstraint(condition=models.Q(('likeness__gte', 0), ('likeness__lte', 1)), name='merge_likeness_is_share'),
-        ),
-        migrations.AddConstraint(
-            model_name='strategycursor',
-            constraint=models.CheckConstraint(condition=models.Q(('passed_until__lte', models.F('read_until'))), name='cursor_passed_is_read'),
-        ),
-        migrations.AddConstraint(
-            model_name='strategycursor',
-            constraint=models.CheckConstraint(condition=models.Q(('passed_after__lte', models.F('passed_until'))), name='cursor_passed_in_order'),
-        ),
-        migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='task_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['created_at'], name='task_oldest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='tombstone',
-            constraint=models.UniqueConstraint(fields=('actor', 'digest'), name='tombstone_once'),
-        ),
-        migrations.AddIndex(
-            model_name='usereport',
-            index=models.Index(fields=['created_at'], name='use_oldest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='memorynumbers',
-            index=models.Index(condition=models.Q(('due__lt', float("inf"))), fields=['actor', 'consolidation_level', 'due'], include=('mark',), name='numbers_due'),
-        ),
-        migrations.AddConstraint(
-            model_name='memorynumbers',
-            constraint=models.UniqueConstraint(fields=('actor', 'memory'), name='numbers_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='memorynumbers',
-            constraint=models.CheckConstraint(condition=models.Q(('strength__gte', 0)), name='numbers_strength_not_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='memorynumbers',
-            constraint=models.CheckConstraint(condition=models.Q(('consolidation_level__gte', 0), ('consolidation_level__lte', 5)), name='numbers_level_0_to_5'),
         ),
         # Pages keep room for the next version of a row (HOT), so that an update touches no index.
         *(

@@ -38,6 +38,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'name'), name='project_name_once'),
+                    models.CheckConstraint(condition=models.Q(('name__regex', '^[a-z0-9]+(-[a-z0-9]+)*$')), name='project_name_is_kebab'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -56,6 +60,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['project', 'name'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'project', 'name'), name='document_name_once')],
             },
         ),
         migrations.CreateModel(
@@ -66,6 +71,9 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.session')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('actor', 'session'), name='project_cursor_once')],
+            },
         ),
         migrations.CreateModel(
             name='ProjectEvent',
@@ -84,6 +92,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [models.Index(fields=['actor', '-created_at', '-id'], name='event_newest_first')],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='project_event_of_actor')],
             },
         ),
         migrations.CreateModel(
@@ -107,6 +117,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-created_at', '-id'],
+                'indexes': [
+                    models.Index(fields=['actor', '-created_at', '-id'], name='routing_newest_first'),
+                    models.Index(condition=models.Q(('corrected_project__isnull', False)), fields=['actor', '-corrected_at'], name='routing_corrected'),
+                ],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'id'), name='routing_of_actor')],
             },
         ),
         migrations.CreateModel(
@@ -132,6 +147,12 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'summaries',
                 'ordering': ['-end_time', '-id'],
+                'indexes': [models.Index(fields=['actor', '-end_time', '-id'], name='summary_newest_first')],
+                'constraints': [
+                    models.UniqueConstraint(fields=('actor', 'id'), name='summary_of_actor'),
+                    models.UniqueConstraint(fields=('actor', 'session'), name='summary_once'),
+                    models.CheckConstraint(condition=models.Q(('start_time__lte', models.F('end_time'))), name='summary_begins_before_it_ends'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -151,6 +172,9 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='conversations.session')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('actor', 'session'), name='summary_draft_once')],
+            },
         ),
         migrations.CreateModel(
             name='SummaryVersion',
@@ -178,6 +202,11 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-number'],
                 'abstract': False,
+                'indexes': [
+                    models.Index(fields=['summary', '-number'], name='version_of_summary'),
+                    models.Index(condition=models.Q(('verb', 'write')), fields=['created_at'], name='version_written'),
+                ],
+                'constraints': [models.UniqueConstraint(fields=('actor', 'summary', 'number'), name='summary_version_once')],
             },
         ),
         migrations.CreateModel(
@@ -196,7 +225,10 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'document entries',
                 'ordering': ['-created_at', '-id'],
-                'indexes': [models.Index(fields=['document', '-created_at'], name='entry_of_document'), models.Index(condition=models.Q(('in_text', True), ('trust', memoryhub.tenancy.policy.Trust['UNTRUSTED'])), fields=['created_at', 'id'], name='entry_waiting')],
+                'indexes': [
+                    models.Index(fields=['document', '-created_at'], name='entry_of_document'),
+                    models.Index(condition=models.Q(('in_text', True), ('trust', memoryhub.tenancy.policy.Trust['UNTRUSTED'])), fields=['created_at', 'id'], name='entry_waiting'),
+                ],
                 'constraints': [models.UniqueConstraint(fields=('actor', 'document', 'text_digest'), name='document_entry_once')],
             },
         ),
@@ -221,73 +253,5 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['document', '-number'], name='version_of_document')],
                 'constraints': [models.UniqueConstraint(fields=('actor', 'document', 'number'), name='document_version_once')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='project',
-            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'name'), name='project_name_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='project',
-            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[a-z0-9]+(-[a-z0-9]+)*$')), name='project_name_is_kebab'),
-        ),
-        migrations.AddConstraint(
-            model_name='document',
-            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at', None)), fields=('actor', 'project', 'name'), name='document_name_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='projectcursor',
-            constraint=models.UniqueConstraint(fields=('actor', 'session'), name='project_cursor_once'),
-        ),
-        migrations.AddIndex(
-            model_name='projectevent',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='event_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='projectevent',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='project_event_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='routingdecision',
-            index=models.Index(fields=['actor', '-created_at', '-id'], name='routing_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='routingdecision',
-            index=models.Index(condition=models.Q(('corrected_project__isnull', False)), fields=['actor', '-corrected_at'], name='routing_corrected'),
-        ),
-        migrations.AddConstraint(
-            model_name='routingdecision',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='routing_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='summary',
-            index=models.Index(fields=['actor', '-end_time', '-id'], name='summary_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='summary',
-            constraint=models.UniqueConstraint(fields=('actor', 'id'), name='summary_of_actor'),
-        ),
-        migrations.AddConstraint(
-            model_name='summary',
-            constraint=models.UniqueConstraint(fields=('actor', 'session'), name='summary_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='summary',
-            constraint=models.CheckConstraint(condition=models.Q(('start_time__lte', models.F('end_time'))), name='summary_begins_before_it_ends'),
-        ),
-        migrations.AddConstraint(
-            model_name='summarydraft',
-            constraint=models.UniqueConstraint(fields=('actor', 'session'), name='summary_draft_once'),
-        ),
-        migrations.AddIndex(
-            model_name='summaryversion',
-            index=models.Index(fields=['summary', '-number'], name='version_of_summary'),
-        ),
-        migrations.AddIndex(
-            model_name='summaryversion',
-            index=models.Index(condition=models.Q(('verb', 'write')), fields=['created_at'], name='version_written'),
-        ),
-        migrations.AddConstraint(
-            model_name='summaryversion',
-            constraint=models.UniqueConstraint(fields=('actor', 'summary', 'number'), name='summary_version_once'),
         ),
     ]
