@@ -25,8 +25,8 @@ _FUNCTIONS: Final = {"compile", "sub", "subn", "match", "search", "fullmatch", "
 _VALIDATORS: Final = {"PatternField", "RegexField", "RegexValidator"}
 _DEPTH: Final = 6
 
-LENGTH: Final = 20_000
-MAX_SECONDS: Final = 0.02
+LENGTH: Final = 10_000
+MAX_SECONDS: Final = 0.01
 MAX_RATIO: Final = 2.5
 MEASURABLE_SECONDS: Final = 0.002
 QUIET_REFERENCE_SECONDS: Final = 0.008

@@ -32,7 +32,7 @@ from summaries.domain.summaries import Call, SpokenMessage
 from tests.unit.patterns import collected, growth_problem, units
 
 PATTERNS, LOCAL = collected()
-READER_SECONDS = 0.4
+READER_SECONDS = 0.2
 CONSTANT_SECONDS = {"front matter": 2.5}
 """Readers that take up to this for a short text: PyYAML reads brackets until Python's limit of recursion."""
 
