@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext
 
 from conversations.actions.retention import actors_with_retention, expired
-from conversations.admin.sessions import DELETED_LABELS
+from conversations.admin.forgetting import DELETED_LABELS
 from memoryhub.admin.base import clock, format_count
 from memoryhub.tenancy.models import Actor
 

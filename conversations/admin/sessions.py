@@ -3,25 +3,25 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import EMBEDDER, ROUTING
-from conversations.actions.forgetting import Deletion, forget_messages, forget_session
 from conversations.actions.sessions import end_session
 from conversations.admin.context_breakdown import LAYER_LABELS, candidate_groups, project_label, token_budget
+from conversations.admin.forgetting import delete_chosen, delete_from_session, may_forget, may_read
 from conversations.admin.timeline import summarise_url, timeline_context, tool_lines
 from conversations.domain.messages import TurnState
 from conversations.domain.routing import UNNAMED
@@ -45,20 +45,9 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays, whole_text
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
-from memoryhub.admin.object_actions import (
-    Change,
-    Confirmation,
-    DecisionAdmin,
-    Done,
-    change_url,
-    confirmation_page,
-    object_action,
-    row_page,
-    submitted_change,
-)
+from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action, row_page
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import PrincipalKind
-from memoryhub.errors import DomainError
 from memoryhub.unfold import needs_of
 
 SESSION_FILTER = "session__id__exact"
@@ -83,7 +72,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         rows: QuerySet[Session] = super().get_queryset(request)
-        if not _may_read(request):
+        if not may_read(request):
             return rows
         own = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk")).current()
         first = own.order_by("seq").values(start=Left("content", EXCERPT_SOURCE_LENGTH))[:1]
@@ -113,14 +102,14 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        if request.method == "GET" and _may_read(request):
+        if request.method == "GET" and may_read(request):
             return self.timeline_view(request, object_id)
         answer: HttpResponse = super().change_view(request, object_id, form_url, extra_context)
         return answer
 
     @row_page
     def timeline_view(self, request: HttpRequest, session: Any) -> HttpResponse:
-        if not _may_read(request):
+        if not may_read(request):
             raise PermissionDenied
         return render_page(
             request,
@@ -134,7 +123,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             may_end=session.ended_at is None and self.has_decide_permission(request),
             ended_by=_ended_by(session),
             summarise=summarise_url(session),
-            may_forget=_may_forget(request),
+            may_forget=may_forget(request),
             may_try=request.user.has_perms(needs_of("playground")),
             may_instruct=request.user.has_perms(needs_of("instructions")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
@@ -143,34 +132,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
 
     @row_page
     def forget_view(self, request: HttpRequest, session: Session) -> HttpResponse:
-        """Show what a deletion takes, then delete: the chosen messages, or the session where none is chosen."""
-        if not _may_forget(request):
-            raise PermissionDenied
-        chosen = [key for each in _chosen(request) if (key := as_uuid(each)) is not None]
-        forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if chosen else forget_session
-        forget = partial(forget, session=session, **submitted_change(request))
-        try:
-            preview = forget(dry_run=True)
-            question = _question(chosen, preview)
-            page = confirmation_page(self, request, question, action="forget", keys=chosen)
-            if page is not None:
-                return page
-            deletion = forget()
-        except DomainError as error:
-            self.message_user(request, str(error), messages.ERROR)
-            return HttpResponseRedirect(change_url(session))
-        if deletion.job_id is not None:
-            self.message_user(request, gettext("A job deletes the session."))
-            return HttpResponseRedirect(reverse("admin:conversations_session_changelist"))
-        count = deletion.counts.get("messages", 0)
-        text = ngettext("%(count)d message was deleted.", "%(count)d messages were deleted.", count)
-        sentences = [text % {"count": count}]
-        if others := _taken({kind: number for kind, number in deletion.counts.items() if kind != "messages"}):
-            sentences.append(gettext("What rested on them: %(what)s.") % {"what": gettext(", ").join(others)})
-        self.message_user(request, " ".join(sentences))
-        is_left = Session.objects.filter(pk=session.pk, actor_id=session.actor_id).exists()
-        to = change_url(session) if is_left else reverse("admin:conversations_session_changelist")
-        return HttpResponseRedirect(to)
+        return delete_from_session(self, request, session)
 
     @object_action()
     def end_view(self, request: HttpRequest, session: Session, change: Change) -> Done:
@@ -179,57 +141,12 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         return Done(gettext("The session was ended; its follow-up jobs were queued."))
 
 
-DELETED_LABELS: Final[Mapping[str, Any]] = {
-    "sessions": _("Sessions"),
-    "messages": _("Messages"),
-    "questions": _("Questions"),
-    "receipts": _("Receipts"),
-    "summaries": _("Summaries"),
-    "memories": _("Memories that rest on these messages alone"),
-    "memories_for_review": _("Memories with other sources, which wait for approval"),
-    "entries": _("Entries of projects that rest on these messages alone"),
-    "entries_for_review": _("Entries of projects with other sources, which wait for approval"),
-    "project_descriptions": _("Descriptions of projects"),
-    "routes": _("Routing decisions"),
-    "answers": _("Recorded answers"),
-}
-
-
-def _question(chosen: Sequence[Any], preview: Deletion) -> Confirmation:
-    closing = gettext("There is no undo. Exported files and backups are not reached.")
-    return Confirmation(
-        title=_("Delete these messages") if chosen else _("Delete this session"),
-        sentences=[*_taken(preview.counts), closing],
-        examples=(),
-        button=_("Delete permanently"),
-        is_danger=True,
-    )
-
-
-def _taken(counts: Mapping[str, int]) -> list[str]:
-    """Return what a deletion takes, by kind."""
-    return [
-        gettext("%(thing)s: %(count)s") % {"thing": label, "count": format_count(counts[kind])}
-        for kind, label in DELETED_LABELS.items()
-        if kind in counts
-    ]
-
-
 def _stored_after_deletions(sessions: Iterable[Session]) -> dict[UUID, int]:
     """Return how many messages are left in those sessions that lost some; the others have as many as were numbered."""
     thinned = [session for session in sessions if session.deletions]
     rows = Message.objects.of([session.actor_id for session in thinned]).filter(session_id__in=[s.pk for s in thinned])
     counted = dict(rows.values_list("session_id").annotate(Count("pk"))) if thinned else {}
     return {session.pk: counted.get(session.pk, 0) for session in thinned}
-
-
-def _chosen(request: HttpRequest) -> list[str]:
-    """Return the ids of the messages that the timeline's form, or the confirmation after it, names."""
-    return request.POST.getlist(ACTION_CHECKBOX_NAME) or request.GET.getlist(ACTION_CHECKBOX_NAME)
-
-
-def _may_forget(request: HttpRequest) -> bool:
-    return _may_read(request) and bool(request.user.has_perm("conversations.delete_message"))
 
 
 def _ended_by(session: Session) -> str:
@@ -242,10 +159,6 @@ def _ended_by(session: Session) -> str:
         return format_html(gettext("by {who}"), who=principal_label(entry.who_name, entry.who_kind))
     since = full_time(session.last_message_at or session.started_at)
     return gettext("automatically, idle since %(time)s") % {"time": since}
-
-
-def _may_read(request: HttpRequest) -> bool:
-    return bool(request.user.has_perm("conversations.view_message"))
 
 
 class OfSessionMixin:
@@ -274,6 +187,8 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     search_help_text = _("Words of a message, or the id of a message or of a session.")
     id_fields = ("pk", "session_id")
     long_text = "content"
+    actions = ("forget_chosen",)
+    change_form_outer_after_template = "admin/conversations/message/delete.html"
     fields = (
         ("role", "author", "trust"),
         "whole_content",
@@ -289,6 +204,19 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         _("author"), lambda message: id_chip(message.author) if message.author else "", ordering="author"
     )
     whole_content = column(_("content"), lambda message: whole_text(message.content))
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return may_forget(request)
+
+    @admin.action(description=_("Delete the chosen messages…"), permissions=["forget"])
+    def forget_chosen(self, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
+        return delete_chosen(self, request, queryset)
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        if not may_forget(request):
+            return {}
+        address = reverse("admin:conversations_session_forget", args=[row.session_id])
+        return {"delete_address": f"{address}?{urlencode({ACTION_CHECKBOX_NAME: row.pk})}"}
 
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:

@@ -56,10 +56,10 @@ class Hub:
         """Write another memory of the same user."""
         return write_memory(actor=self.actor, new=NewMemory(content=content, **options), by=BY, now=NOW)[0]
 
-    def say(self, *texts: str) -> list[Message]:
+    def say(self, *texts: str, session: Session | None = None) -> list[Message]:
         """Add what the user says to the session."""
         batch = [NewMessage(role=Role.USER, content=text) for text in texts]
-        return add_messages(session=self.session, batch=batch, by=BY, now=NOW).messages
+        return add_messages(session=session or self.session, batch=batch, by=BY, now=NOW).messages
 
     def ask(self, message: str) -> Receipt:
         """Assemble a context and return its receipt."""

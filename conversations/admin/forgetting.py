@@ -1,0 +1,146 @@
+"""Deletion of messages and sessions in the admin: what it takes is shown first (SPEC C6)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from conversations.actions.forgetting import Deletion, forget_messages, forget_session
+from conversations.models import Message, Session
+from memoryhub.admin.base import as_uuid, format_count
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    change_url,
+    confirmation_page,
+    report_skipped,
+    selected_ids,
+    submitted_change,
+)
+from memoryhub.errors import DomainError
+
+DELETED_LABELS: Final[Mapping[str, Any]] = {
+    "sessions": _("Sessions"),
+    "messages": _("Messages"),
+    "questions": _("Questions"),
+    "receipts": _("Receipts"),
+    "summaries": _("Summaries"),
+    "memories": _("Memories that rest on these messages alone"),
+    "memories_for_review": _("Memories with other sources, which wait for approval"),
+    "entries": _("Entries of projects that rest on these messages alone"),
+    "entries_for_review": _("Entries of projects with other sources, which wait for approval"),
+    "project_descriptions": _("Descriptions of projects"),
+    "routes": _("Routing decisions"),
+    "answers": _("Recorded answers"),
+}
+
+
+def may_read(request: HttpRequest) -> bool:
+    return bool(request.user.has_perm("conversations.view_message"))
+
+
+def may_forget(request: HttpRequest) -> bool:
+    return may_read(request) and bool(request.user.has_perm("conversations.delete_message"))
+
+
+def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> HttpResponse:
+    """Show what a deletion takes, then delete: the chosen messages, or the session where none is chosen."""
+    if not may_forget(request):
+        raise PermissionDenied
+    chosen = [key for each in _chosen(request) if (key := as_uuid(each)) is not None]
+    forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if chosen else forget_session
+    forget = partial(forget, session=session, **submitted_change(request))
+    try:
+        question = _question(chosen, forget(dry_run=True).counts)
+        page = confirmation_page(screen, request, question, action="forget", keys=chosen)
+        if page is not None:
+            return page
+        deletion = forget()
+    except DomainError as error:
+        screen.message_user(request, str(error), messages.ERROR)
+        return HttpResponseRedirect(change_url(session))
+    if deletion.job_id is not None:
+        screen.message_user(request, gettext("A job deletes the session."))
+        return HttpResponseRedirect(reverse("admin:conversations_session_changelist"))
+    _report(screen, request, deletion.counts)
+    is_left = Session.objects.filter(pk=session.pk, actor_id=session.actor_id).exists()
+    return HttpResponseRedirect(change_url(session) if is_left else reverse("admin:conversations_session_changelist"))
+
+
+def delete_chosen(screen: Any, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
+    """Show what a deletion of messages of any sessions takes, then delete them, those of a session at once."""
+    keys = selected_ids(queryset)
+    previews = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=True)]
+    if not previews:
+        return None
+    question = _question(keys, _sum(previews))
+    page = confirmation_page(screen, request, question, action="forget_chosen", keys=keys)
+    if page is None:
+        _report(screen, request, _sum([deletion.counts for deletion in _delete(screen, request, keys)]))
+    return page
+
+
+def _delete(screen: Any, request: HttpRequest, keys: Sequence[Any], *, dry_run: bool = False) -> Iterator[Deletion]:
+    """Delete messages by session and yield each deletion; report those that were refused."""
+    rows = Message.objects.filter(pk__in=keys).order_by("session_id").values_list("session_id", "pk")
+    by_session = {session_id: [pk for _id, pk in of_one] for session_id, of_one in groupby(rows, lambda row: row[0])}
+    refused: Counter[str] = Counter()
+    for session in Session.objects.filter(pk__in=by_session).select_related("actor__agent"):
+        chosen = by_session[session.pk]
+        try:
+            yield forget_messages(
+                session=session, chosen=Q(pk__in=chosen), dry_run=dry_run, **submitted_change(request)
+            )
+        except DomainError as error:
+            refused[str(error)] += len(chosen)
+    report_skipped(screen, request, refused)
+
+
+def _sum(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
+
+
+def _chosen(request: HttpRequest) -> list[str]:
+    """Return the ids of the messages that the timeline's form, or the confirmation after it, names."""
+    return request.POST.getlist(ACTION_CHECKBOX_NAME) or request.GET.getlist(ACTION_CHECKBOX_NAME)
+
+
+def _question(chosen: Sequence[Any], counts: Mapping[str, int]) -> Confirmation:
+    closing = gettext("There is no undo. Exported files and backups are not reached.")
+    return Confirmation(
+        title=_("Delete these messages") if chosen else _("Delete this session"),
+        sentences=[*_taken(counts), closing],
+        examples=(),
+        button=_("Delete permanently"),
+        is_danger=True,
+    )
+
+
+def _taken(counts: Mapping[str, int]) -> list[str]:
+    """Return what a deletion takes, by kind."""
+    return [
+        gettext("%(thing)s: %(count)s") % {"thing": label, "count": format_count(counts[kind])}
+        for kind, label in DELETED_LABELS.items()
+        if kind in counts
+    ]
+
+
+def _report(screen: Any, request: HttpRequest, counts: Mapping[str, int]) -> None:
+    count = counts.get("messages", 0)
+    text = ngettext("%(count)d message was deleted.", "%(count)d messages were deleted.", count)
+    sentences = [text % {"count": count}]
+    if others := _taken({kind: number for kind, number in counts.items() if kind != "messages"}):
+        sentences.append(gettext("What rested on them: %(what)s.") % {"what": gettext(", ").join(others)})
+    screen.message_user(request, " ".join(sentences))

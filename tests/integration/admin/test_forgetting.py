@@ -1,0 +1,87 @@
+"""Messages and sessions are deleted from every page that shows them, after one that says what goes with them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+
+from conversations.actions.sessions import open_session
+from conversations.models import Message, Session
+from memoryhub.auth.models import AuditEntry
+from strength.models import Memory
+from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
+
+
+def timeline_page(session: Session) -> str:
+    return reverse("admin:conversations_session_timeline", args=[session.pk])
+
+
+def forget_page(session: Session) -> str:
+    return reverse("admin:conversations_session_forget", args=[session.pk])
+
+
+def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them(boss: Client, hub: Hub) -> None:
+    told = hub.say("The salary is 84,300 dollars.", "Nothing else.")
+    hub.remember("The salary is 84,300 dollars.", source_message_ids=(told[0].pk,))
+    assert f'value="{told[0].pk}"' in boss.get(timeline_page(hub.session)).content.decode()
+    asked = boss.get(forget_page(hub.session), {"_selected_action": [str(told[0].pk)]})
+    text = asked.content.decode()
+    assert "Messages: 1" in text and "Memories that rest on these messages alone: 1" in text
+    assert Message.objects.filter(pk=told[0].pk).exists()
+    posted = {"_selected_action": [str(told[0].pk)], "confirmed": "1", "reason": "a slip"}
+    done = boss.post(forget_page(hub.session), posted, follow=True)
+    shown, left = done.content.decode(), Message.objects.filter(session_id=hub.session.pk).count()
+    assert "1 message was deleted. What rested on them: Memories that rest on these messages alone: 1." in shown
+    assert done.context["message_count"] == left < Session.objects.get(pk=hub.session.pk).message_count
+    listed = boss.get(list_of(Session)).context["cl"].result_list
+    assert [row.stored for row in listed if row.pk == hub.session.pk] == [left]
+    assert not Message.objects.filter(pk=told[0].pk).exists() and Message.objects.filter(pk=told[1].pk).exists()
+    assert not Memory.objects.filter(content__contains="84,300").exists()
+    assert AuditEntry.objects.filter(verb="delete", object_kind="session", reason="a slip").exists()
+
+
+def test_a_whole_session_is_deleted_from_its_page(boss: Client, hub: Hub) -> None:
+    asked = boss.get(forget_page(hub.session))
+    assert "Delete this session" in asked.content.decode() and Session.objects.filter(pk=hub.session.pk).exists()
+    done = boss.post(forget_page(hub.session), {"confirmed": "1"}, follow=True)
+    assert done.status_code == 200
+    assert not Session.objects.filter(pk=hub.session.pk).exists()
+
+
+def test_a_curator_deletes_no_messages(staff: Callable[..., Client], hub: Hub) -> None:
+    curator = staff("view_session", "view_message", "change_session")
+    assert curator.get(forget_page(hub.session)).status_code == 403
+    assert curator.post(forget_page(hub.session), {"confirmed": "1"}).status_code == 403
+    assert Session.objects.filter(pk=hub.session.pk).exists()
+    assert "forget-form" not in curator.get(timeline_page(hub.session)).content.decode()
+    assert "forget_chosen" not in curator.get(list_of(Message)).content.decode()
+    message = Message.objects.filter(session_id=hub.session.pk).first()
+    assert message is not None and forget_page(hub.session) not in curator.get(page_of(message)).content.decode()
+    chosen = {"action": "forget_chosen", "_selected_action": [str(message.pk)], "confirmed": "1"}
+    curator.post(list_of(Message), chosen)
+    assert Message.objects.filter(pk=message.pk).exists()
+
+
+def test_a_messages_page_leads_to_its_deletion(boss: Client, hub: Hub) -> None:
+    [told] = hub.say("The salary is 84,300 dollars.")
+    address = f"{forget_page(hub.session)}?_selected_action={told.pk}"
+    assert escape(address) in boss.get(page_of(told)).content.decode()
+    assert "Messages: 1" in boss.get(address).content.decode()
+
+
+def test_messages_of_several_sessions_are_deleted_from_the_list(boss: Client, hub: Hub) -> None:
+    first, kept = hub.say("The salary is 84,300 dollars.", "Nothing else.")
+    other, _ = open_session(actor=hub.actor, session_id=None, channel="slack", by=BY, now=NOW)
+    [second] = hub.say("The rent is 2,150 dollars.", session=other)
+    hub.remember("The rent is 2,150 dollars.", source_message_ids=(second.pk,))
+    chosen: dict[str, Any] = {"action": "forget_chosen", "_selected_action": [str(first.pk), str(second.pk)]}
+    asked = boss.post(list_of(Message), chosen).content.decode()
+    assert "Messages: 2" in asked and "Memories that rest on these messages alone: 1" in asked
+    assert Message.objects.filter(pk__in=[first.pk, second.pk]).count() == 2
+    done = boss.post(list_of(Message), {**chosen, "confirmed": "1", "reason": "a slip"}, follow=True)
+    assert "2 messages were deleted." in done.content.decode()
+    assert list(Message.objects.filter(pk__in=[first.pk, second.pk, kept.pk])) == [kept]
+    assert not Memory.objects.filter(content__contains="2,150").exists()
+    assert AuditEntry.objects.filter(verb="delete", object_kind="session", reason="a slip").count() == 2
