@@ -98,6 +98,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "reactivate": pgettext_lazy("done", "reactivated"),
     "redact": pgettext_lazy("done", "secrets removed from"),
     "reject": pgettext_lazy("done", "rejected"),
+    "relabel": pgettext_lazy("done", "tags, kind or namespace changed"),
     "reopen": pgettext_lazy("done", "reopened"),
     "restore": pgettext_lazy("done", "restored"),
     "resume": pgettext_lazy("done", "resumed"),

@@ -1,9 +1,11 @@
 """Curation of large selections: enqueued once, applied by a job in slices, undone as one batch.
 
-A deletion has no undo. The job reads the principal and the reason from the audit trail; its payload holds ids only.
+A deletion has no undo. The job reads the principal and the reason from the audit trail; its payload holds
+ids and labels.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -20,15 +22,16 @@ from memoryhub.auth import audit
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.orders import caller_of, order_of
 from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import ENDED_BADLY, Postponed, State
 from memoryhub.tenancy.models import Actor
-from strength.actions.curation import TRANSITIONS
-from strength.actions.curation_sets import curate_many, delete_many, undo_many
-from strength.domain.memories import WrongState
+from strength.actions.curation import RELABEL, RELABELLED, TRANSITIONS
+from strength.actions.curation_sets import curate_many, delete_many, relabel_many, undo_many
+from strength.domain.memories import Labels, WrongState
 from strength.models import Memory, MemoryQuerySet, MemoryRevision
 
 JOB_KIND: Final = "curate_memories"
@@ -50,8 +53,9 @@ def enqueue_curation(
     seen_at: datetime,
     now: datetime,
     actor: Actor | None = None,
+    labels: Labels | None = None,
 ) -> UUID:
-    """Enqueue a transition of many memories, or their deletion, and return its batch.
+    """Enqueue a transition of many memories, new `labels` of them or their deletion, and return its batch.
 
     What was changed after `seen_at` stays as it is. All are the `actor`'s, where one is named. Raises WrongState for
     more than MAX_BULK_SIZE, Forbidden for an untrusted key.
@@ -62,7 +66,9 @@ def enqueue_curation(
         text = _("Choose at most {most} memories at once; nothing was changed.")
         raise WrongState(format_lazy(text, most=f"{MAX_BULK_SIZE:,}"))
     batch = new_id()
-    payload = {"seen_at": seen_at.isoformat(), "memory_ids": [str(key) for key in memory_ids]}
+    payload: dict[str, Any] = {"seen_at": seen_at.isoformat(), "memory_ids": [str(key) for key in memory_ids]}
+    if labels is not None:
+        payload["labels"] = Screening(actor).json(asdict(labels))
     _enqueue(batch, verb, by, reason, now, actor, **payload)
     return batch
 
@@ -104,9 +110,11 @@ def _enqueue(
 
 
 def filter_changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
-    """Filter by what a transition would change; a deletion changes all."""
+    """Filter by what a transition would change; a deletion changes all, and labels are compared by the job."""
     if verb == DELETE:
         return rows
+    if verb == RELABEL:
+        return rows.filter(status__in=RELABELLED)
     transition = TRANSITIONS[verb]
     return rows.filter(status__in=transition.allowed).exclude(**transition.sets)
 
@@ -153,12 +161,11 @@ def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Prin
     if job.payload["verb"] == DELETE:
         delete_many(memories=memories, by=by, reason=reason, now=clock())
         return
-    curate_many(
-        memories=memories,
-        versions={str(memory.pk): memory.version for memory in memories},
-        verb=job.payload["verb"],
-        by=by,
-        reason=reason,
-        now=clock(),
-        batch=batch,
-    )
+    versions = {str(memory.pk): memory.version for memory in memories}
+    change: dict[str, Any] = {"by": by, "reason": reason, "now": clock(), "batch": batch}
+    if job.payload["verb"] == RELABEL:
+        given = job.payload["labels"]
+        tags = {name: tuple(given[name]) for name in ("add_tags", "remove_tags")}
+        relabel_many(memories=memories, versions=versions, labels=Labels(**{**given, **tags}), **change)
+        return
+    curate_many(memories=memories, versions=versions, verb=job.payload["verb"], **change)

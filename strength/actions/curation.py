@@ -53,6 +53,7 @@ from strength.domain.memories import (
     CURATED_FIELDS,
     SLEEP_VERB,
     DuplicateMemory,
+    Labels,
     LockedByPerson,
     MemoryRefused,
     ScopeLevel,
@@ -90,6 +91,11 @@ TRANSITIONS = {
         frozenset({Status.PENDING, Status.ACTIVE, Status.ARCHIVED}), {"status": Status.REJECTED, "pinned": False}
     ),
 }
+
+
+RELABEL = "relabel"
+RELABELLED = frozenset({Status.ACTIVE, Status.PENDING, Status.ARCHIVED})
+"""States of memories with tags, kind and namespace that can be changed together with those of others."""
 
 
 def edit_memory(
@@ -138,6 +144,23 @@ def apply_transition(
     return _change(
         memory=memory, verb=verb, values={**edited, **transition.sets}, expected_version=expected_version,
         by=by, reason=reason, now=now, allowed=transition.allowed, batch=batch,
+    )  # fmt: skip
+
+
+def relabel_memory(
+    *,
+    memory: Memory,
+    labels: Labels,
+    expected_version: int,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    batch: UUID | None = None,
+) -> Memory:
+    """Change tags, kind or namespace; the text stays open to jobs. Raises as `apply_transition`."""
+    return _change(
+        memory=memory, verb=RELABEL, values=labels.values_for(memory.tags), expected_version=expected_version,
+        by=by, reason=reason, now=now, allowed=RELABELLED, batch=batch,
     )  # fmt: skip
 
 
@@ -372,6 +395,18 @@ def check_transition(memory: Memory, verb: str) -> None:
         raise WrongState(_("It is in this state already."))
     if Status(memory.status) not in transition.allowed:
         raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
+
+
+def check_labels(memory: Memory, labels: Labels) -> None:
+    """Raise WrongState where the memory is rejected, or has these labels; MemoryRefused for too many tags."""
+    if Status(memory.status) not in RELABELLED:
+        raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
+    values = labels.values_for(memory.tags)
+    if "namespace" in values:
+        names = {"agent_id": memory.actor.agent_id, "user_id": memory.actor.user_id}
+        values["namespace"] = expand_namespace(values["namespace"], **names)
+    if all(getattr(memory, name) == value for name, value in values.items()):
+        raise WrongState(_("It is in this state already."))
 
 
 def require_version(verb: str, version: int | None) -> None:

@@ -24,14 +24,17 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.curation import (
+    RELABEL,
     TRANSITIONS,
     apply_transition,
     apply_values,
+    check_labels,
     check_locked,
     check_state,
     check_transition,
     delete_locked,
     delete_memory,
+    relabel_memory,
     require_version,
 )
 from strength.actions.revisions import (
@@ -52,15 +55,15 @@ from strength.actions.revisions import (
 )
 from strength.actions.tombstones import lift_tombstones
 from strength.actions.usage import set_strengths
-from strength.domain.memories import SLEEP_VERB, DuplicateMemory, Status
+from strength.domain.memories import SLEEP_VERB, DuplicateMemory, Labels, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import ChangeReason
 from strength.models import Memory, MemoryNumbers, MemoryRevision, Tombstone
 from strength.models.locks import lock_shared, update_fading
 from strength.sql import QUERIES, run_query
 
-SET_VERBS: Final = frozenset({"pin", "unpin", "archive", "reactivate"})
-"""Transitions that write the same values into all memories."""
+SET_VERBS: Final = frozenset({"pin", "unpin", "archive", "reactivate", RELABEL})
+"""Verbs that write few different values into many memories."""
 
 DUPLICATE: Final = DuplicateMemory("Two memories of the set would have the same text.")
 
@@ -100,6 +103,33 @@ def curate_many(
         apply_transition(memory=memory, verb=verb, expected_version=version, batch=result.batch, **change)
 
     _for_each_actor(memories, result, by_sets if verb in SET_VERBS else None, one_by_one)
+    return result
+
+
+@transaction.atomic
+def relabel_many(
+    *,
+    memories: Sequence[Memory],
+    versions: Mapping[str, int],
+    labels: Labels,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    batch: UUID | None = None,
+) -> BatchResult:
+    """Change the tags, kind or namespace of each memory, as one batch; `versions` are those that the person saw."""
+    result = BatchResult() if batch is None else BatchResult(batch)
+    change: dict[str, Any] = {"by": by, "reason": reason, "now": now}
+
+    def by_sets(actor: Actor, rows: Sequence[Memory], result: BatchResult) -> None:
+        _relabel(actor, rows, result, versions=versions, labels=labels, **change)
+
+    def one_by_one(memory: Memory) -> None:
+        check_labels(memory, labels)
+        version = versions.get(str(memory.pk), memory.version)
+        relabel_memory(memory=memory, labels=labels, expected_version=version, batch=result.batch, **change)
+
+    _for_each_actor(memories, result, by_sets, one_by_one)
     return result
 
 
@@ -212,6 +242,31 @@ def _transition(
                 lift_tombstones(actor_id=actor.pk, text=change.memory.content)
     _store(actor, changes, verb=verb, by=by, reason=reason, now=now, batch=result.batch)
     _set_strengths(changes, {key: after for key, (_before, after) in strengths.items()}, by, now)
+
+
+def _relabel(
+    actor: Actor,
+    memories: Sequence[Memory],
+    result: BatchResult,
+    *,
+    versions: Mapping[str, int],
+    labels: Labels,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> None:
+    """Change the labels of memories of one actor. Raises DomainError where none of them can be changed so."""
+    lock_shared(actor.pk)
+    locked = Memory.objects.locked_of(actor, (memory.pk for memory in memories))
+    changes = []
+    for memory in memories:
+        with result.collect(memory):
+            row = check_locked(locked.get(memory.pk), memory.pk, versions.get(str(memory.pk)), by)
+            check_labels(row, labels)
+            with _recorded(row, by, unversioned_state(row, ())) as change:
+                apply_values(row, labels.values_for(row.tags), by)
+            changes.append(change)
+    _store(actor, changes, verb=RELABEL, by=by, reason=reason, now=now, batch=result.batch)
 
 
 def _revert(

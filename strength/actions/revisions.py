@@ -41,7 +41,7 @@ from strength.models.locks import lock_shared, update_fading
 from strength.sql import QUERIES, run_query
 
 UNDOABLE: Final = frozenset(
-    {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
+    {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "relabel", "restore", "supersede"}
 )
 """Verbs of single undoable revisions; merges and sleeps are undone as a whole."""
 

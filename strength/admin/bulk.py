@@ -51,12 +51,13 @@ from strength.actions.bulk_jobs import (
     latest_job,
 )
 from strength.actions.bulk_jobs import UNDO as UNDO_BATCH
-from strength.actions.curation import TRANSITIONS, plan_many
-from strength.actions.curation_sets import curate_many, delete_many
+from strength.actions.curation import RELABEL, TRANSITIONS, plan_many
+from strength.actions.curation_sets import curate_many, delete_many, relabel_many
 from strength.actions.duplicates import kept_and_absorbed, text_likeness
 from strength.actions.importexport import rows_as_csv, rows_as_lines
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
+from strength.admin.memory_forms import LabelsForm
 from strength.domain.memories import WrongState
 from strength.models import Memory, MemoryRevision
 
@@ -75,6 +76,7 @@ LABELS: Final = {
     "approve": _("Approve"),
     "reject": _("Reject (never again)"),
     "merge": _("Merge"),
+    RELABEL: _("Change tags, kind or namespace"),
     DELETE: _("Delete permanently"),
     "export": _("Export"),
 }
@@ -86,6 +88,7 @@ DESCRIPTIONS: Final = {
     "approve": _("Approve the selected memories"),
     "reject": _("Reject the selected memories (never again)"),
     "merge": _("Merge the two selected memories"),
+    RELABEL: _("Change tags, kind or namespace of the selected memories…"),
     DELETE: _("Delete the selected memories permanently"),
     "export": _("Export the selected memories"),
 }
@@ -110,8 +113,9 @@ def confirm_or_apply(
     if verb == "export":
         answer: HttpResponse | None = _export(model_admin, request, queryset)
         return answer
-    if verb in TRANSITIONS and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
-        return _confirm_or_enqueue(model_admin, request, queryset, verb)
+    form = LabelsForm(request.POST if request.POST.get("post") == "yes" else None) if verb == RELABEL else None
+    if (form or verb in TRANSITIONS) and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
+        return _confirm_or_enqueue(model_admin, request, queryset, verb, form)
     rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MAX_SELECTED + 1])
     problem = _selection_error(rows, verb)
     if problem is not None:
@@ -120,14 +124,17 @@ def confirm_or_apply(
     change = submitted_change(request)
     if verb == "merge":
         return _merge(model_admin, request, rows)
-    if request.POST.get("post") != "yes":
-        plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
+    if not _is_confirmed(request, form):
+        plan = BatchResult(changed=list(rows)) if verb in (DELETE, RELABEL) else plan_many(rows, verb)
         skipped = [_skipped_group(str(error), memories) for error, memories in plan.skipped]
         return _confirm_page(
-            model_admin, request, verb, rows=rows, changing=len(plan.changed), left=skipped, **_examples(plan.changed)
-        )
+            model_admin, request, verb, rows=rows, changing=len(plan.changed), left=skipped, form=form,
+            **_examples(plan.changed),
+        )  # fmt: skip
     if verb == DELETE:
         result = delete_many(memories=rows, **change)
+    elif form is not None:
+        result = relabel_many(memories=rows, versions=_shown_versions(request), labels=form.labels(), **change)
     else:
         result = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, **change)
     log_memories(request, result.changed, verb)
@@ -138,6 +145,10 @@ def confirm_or_apply(
         undo = None if verb == DELETE else undo_batch_url(request, result.batch)
         report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
     return None
+
+
+def _is_confirmed(request: HttpRequest, form: LabelsForm | None) -> bool:
+    return request.POST.get("post") == "yes" and (form is None or form.is_valid())
 
 
 def _selection_error(rows: Sequence[Memory], verb: str) -> str | None:
@@ -151,21 +162,26 @@ def _selection_error(rows: Sequence[Memory], verb: str) -> str | None:
     return None
 
 
-def _confirm_or_enqueue(model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse:
+def _confirm_or_enqueue(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str, form: LabelsForm | None
+) -> HttpResponse:
     """Show a confirmation page for a large selection, or enqueue its job once it is confirmed."""
     seen_at = _selection_time(request)
     rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
-    if request.POST.get("post") != "yes":
+    if not _is_confirmed(request, form):
         total, changing = rows.count(), filter_changing(rows, verb)
         count = changing.count()
         return _confirm_page(
             model_admin, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
-            staying=total - count, shown_staying=format_count(total - count),
+            staying=total - count, shown_staying=format_count(total - count), form=form,
             **_examples(changing[:MAX_EXAMPLES], count),
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1])
+    labels = form.labels() if form is not None else None
     try:
-        batch = enqueue_curation(memory_ids=keys, verb=verb, seen_at=seen_at, **submitted_change(request))
+        batch = enqueue_curation(
+            memory_ids=keys, verb=verb, seen_at=seen_at, labels=labels, **submitted_change(request)
+        )
     except DomainError as error:
         model_admin.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

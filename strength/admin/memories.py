@@ -42,6 +42,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.access import UnknownRow, actor_for_writing
 from memoryhub.errors import DomainError
 from strength.actions.curation import (
+    RELABEL,
     TRANSITIONS,
     apply_transition,
     delete_memory,
@@ -129,7 +130,7 @@ class MemoryAdmin(CuratedAdmin):
     search_help_text = _("Words of a memory, its namespace, or its id.")
     ordering = ("-id",)
     long_text = "content"
-    actions = tuple(bulk_action(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
+    actions = tuple(bulk_action(verb) for verb in (*TRANSITIONS, RELABEL, "merge", "export", DELETE))
     readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "shown_lock", "version",
                        "created_at", "updated_at", "superseded_by", "supersedes")  # fmt: skip
     # The page shows the first and the last, and collapses the others.

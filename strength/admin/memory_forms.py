@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -11,17 +12,18 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminDecimalFieldWidget
+from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values, within_calendar
+from memoryhub.tenancy.namespaces import NamespaceError, expand_namespace
 from memoryhub.tenancy.policy import actor_id
 from strength.actions.curation import EDITABLE
 from strength.actions.drafts import NewMemory
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS
-from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel
+from strength.domain.memories import MAX_CONTENT_LENGTH, MAX_TAGS, Kind, Labels, ScopeLevel
 from strength.models import Memory, Tombstone
 
 
@@ -35,7 +37,7 @@ class MemoryValuesForm(ActionForm):
         label=_("Confidence"),
         help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
     )
-    tags = LinesField(max_lines=50, max_line_length=100, label=_("Tags"))
+    tags = LinesField(max_lines=MAX_TAGS, max_line_length=100, label=_("Tags"))
     learnings = ObjectField(
         check=text_values(10_000), label=_("Learnings"), help_text=_("What was learnt, by perspective, as JSON.")
     )
@@ -106,3 +108,43 @@ def _tombstone_error(tombstone: Tombstone) -> SafeString:
 class MemoryForm(VersionedForm, MemoryValuesForm):
     def values(self) -> dict[str, Any]:
         return self.changed_values(EDITABLE)
+
+
+class LabelsForm(forms.Form):
+    """New tags, kind and namespace of many memories; what is empty stays."""
+
+    add_tags = LinesField(max_lines=MAX_TAGS, max_line_length=100, label=_("Add tags"))
+    remove_tags = LinesField(max_lines=MAX_TAGS, max_line_length=100, label=_("Remove tags"))
+    kind = forms.ChoiceField(
+        choices=[("", _("unchanged")), *((kind.value, _(kind.value)) for kind in Kind)],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        label=_("Kind"),
+    )
+    namespace = forms.CharField(
+        max_length=500,
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"dir": "auto"}),
+        label=_("Namespace"),
+        help_text=_("Empty: unchanged. {actorId} is filled in for each user, as in /notes/{actorId}/."),
+    )
+
+    def clean_namespace(self) -> str:
+        namespace: str = self.cleaned_data["namespace"]
+        if namespace:
+            try:
+                expand_namespace(namespace, agent_id="a", user_id="u")
+            except NamespaceError as error:
+                raise ValidationError(str(error)) from error
+        return namespace
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if not self.errors and not any(values.values()):
+            raise ValidationError(_("Name at least one tag, a kind or a namespace."))
+        return values
+
+    def labels(self) -> Labels:
+        values = self.cleaned_data
+        kind = Kind(values["kind"]) if values["kind"] else None
+        return Labels(tuple(values["add_tags"]), tuple(values["remove_tags"]), kind, values["namespace"])

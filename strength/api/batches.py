@@ -1,5 +1,6 @@
 """Many memories at once over REST: written in one call, curated by filters, and the feed of their changes."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -9,14 +10,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, StringField, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.api.places import MAX_SHOWN, place_of, shown_place
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import operation
-from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Forbidden, Scope
 from memoryhub.jobs.models import Job
+from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.bulk_jobs import (
     DELETE,
     MAX_BULK_SIZE,
@@ -26,16 +28,16 @@ from strength.actions.bulk_jobs import (
     filter_changing,
     latest_job,
 )
-from strength.actions.curation import TRANSITIONS
+from strength.actions.curation import RELABEL, TRANSITIONS
 from strength.actions.drafts import NewMemory
 from strength.actions.revisions import changes_after, last_change
 from strength.actions.write_many import MAX_BATCH_SIZE, BatchItem, write_memories
-from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
-from strength.domain.memories import WrongState
+from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, TagsField, new_memory
+from strength.domain.memories import Kind, Labels, WrongState
 from strength.models import MemoryChange
 
 SAMPLE_SIZE = 5
-BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
+BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), RELABEL, DELETE]
 """Each approval is bound to a text that was read."""
 
 
@@ -117,10 +119,25 @@ class MemoriesBatch(MemoryView):
         return Response({"results": WrittenOut(results, many=True).data})
 
 
+class LabelsIn(serializers.Serializer):
+    """New tags, kind and namespace; `{actorId}` is filled in."""
+
+    add_tags = TagsField(default=list)
+    remove_tags = TagsField(default=list)
+    kind = OneOf(choices=[kind.value for kind in Kind], required=False)
+    namespace = StringField(required=False, max_length=500)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not any(attrs.values()):
+            raise serializers.ValidationError("Name at least one tag, a kind or a namespace.")
+        return attrs
+
+
 class BulkIn(TenantSerializer, SelectionSerializer, ReasonSerializer):
     """A change of all memories that match filters. With `dry_run` nothing changes."""
 
     verb = OneOf(choices=BULK_VERBS)
+    labels = LabelsIn(required=False, help_text="Of `relabel`, which requires it.")
     dry_run = serializers.BooleanField(default=False)
     expected_count = serializers.IntegerField(
         required=False, min_value=0, help_text="What a dry run counted; `delete` requires it. Else 409."
@@ -130,6 +147,10 @@ class BulkIn(TenantSerializer, SelectionSerializer, ReasonSerializer):
         if attrs["verb"] == DELETE and not attrs["dry_run"] and "expected_count" not in attrs:
             problem = "Deleting cannot be undone: state the `count` that a dry run answered."
             raise serializers.ValidationError({"expected_count": problem})
+        if (attrs["verb"] == RELABEL) != ("labels" in attrs):
+            raise serializers.ValidationError(
+                {"labels": "State the new labels with the verb `relabel`, and only there."}
+            )
         return attrs
 
 
@@ -146,10 +167,12 @@ class MemoriesBulk(MemoryView):
     def post(self, request: Request) -> Response:
         """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some.
 
-        What is changed between the call and the job stays as it is. All but `delete` can be undone as one batch.
+        `relabel` changes tags, kind or namespace. What is changed between the call and the job stays as it is. All but
+        `delete` can be undone as one batch.
         """
         values = self.validated(BulkIn)
         tenant, verb = self.reading(values), values["verb"]
+        labels = _labels(values, tenant)
         rows = filter_changing(self.filtered_memories(tenant, values).filter(updated_at__lte=self.now), verb)
         count = rows.count()
         if values.get("expected_count", count) != count:
@@ -165,8 +188,22 @@ class MemoriesBulk(MemoryView):
                 seen_at=self.now,
                 now=self.now,
                 actor=self.writing(values),
+                labels=labels,
             )
         return Response(BulkOut(body).data, status=200 if values["dry_run"] else 202)
+
+
+def _labels(values: Mapping[str, Any], tenant: Tenant) -> Labels | None:
+    """Return the labels that a call states. Raises NamespaceError, MemoryRefused."""
+    if (given := values.get("labels")) is None:
+        return None
+    namespace = given.get("namespace", "")
+    if namespace:
+        namespace = expand_namespace(
+            namespace, agent_id=tenant.agent_id, user_id=tenant.user_id, field="labels.namespace"
+        )
+    kind = Kind(given["kind"]) if "kind" in given else None
+    return Labels(tuple(given["add_tags"]), tuple(given["remove_tags"]), kind, namespace)
 
 
 class BulkStateOut(serializers.Serializer):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from memoryhub.tenancy.namespaces import default_namespace as default_namespace
 
 MAX_CONTENT_LENGTH = 100_000
 MAX_METADATA_BYTES = 4_096
+MAX_TAGS = 50
 
 
 STANDING_KINDS = (Kind.PREFERENCE, Kind.FACT)
@@ -91,7 +92,7 @@ OPERATORS: Mapping[str, str] = {"$eq": "=", "$ne": "<>", "$gt": ">", "$gte": ">=
 
 
 def split_metadata_filter(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], list[MetadataCondition]]:
-    """Return what metadata must contain, and the conditions: objects whose keys are operators.
+    """Return what metadata must contain, and the conditions: objects with operators as keys.
 
     Raises MemoryRefused for an unknown operator, or one that follows no key.
     """
@@ -142,7 +143,7 @@ RETURN_VERB = "return"
 """Verb of revisions of archived memories that were repeated."""
 
 LOST_SOURCE_VERB = "lose_source"
-"""Verb of revisions of memories one of whose messages was deleted; a person decides whether they still hold."""
+"""Verb of revisions of memories that lost a message as their source; a person decides whether they still hold."""
 
 FORGET_VERB = "ask_to_forget"
 """Verb of revisions of memories that the user asked to be forgotten; a person deletes or keeps them."""
@@ -182,6 +183,29 @@ def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple
 
 def merged_tags(kept: Iterable[str], absorbed: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*kept, *absorbed]))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A change of the tags, kind or namespace of many memories; what is empty stays. `namespace` may be a template."""
+
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+    kind: Kind | None = None
+    namespace: str = ""
+
+    def values_for(self, tags: Sequence[str]) -> dict[str, Any]:
+        """Return the new values of a memory with these tags. Raises MemoryRefused for more than MAX_TAGS."""
+        values: dict[str, Any] = {}
+        if self.add_tags or self.remove_tags:
+            values["tags"] = merged_tags((tag for tag in tags if tag not in self.remove_tags), self.add_tags)
+            if len(values["tags"]) > MAX_TAGS:
+                raise MemoryRefused("tags", format_lazy(_("A memory has at most {most} tags."), most=MAX_TAGS))
+        if self.kind:
+            values["kind"] = self.kind
+        if self.namespace:
+            values["namespace"] = self.namespace
+        return values
 
 
 def restorable_values(snapshot: Mapping[str, Any]) -> dict[str, Any]:

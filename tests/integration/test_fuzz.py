@@ -345,6 +345,10 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "used_after": "2020-01-01T00:00:00Z", "used_before": "2030-01-01T00:00:00Z",
             "min_strength": 0.1, "max_strength": 3, "reason": "because",
         },
+        "memories-bulk labels": {
+            **names, "verb": "relabel", "dry_run": True, "text": "tea",
+            "labels": {"add_tags": ["a"], "remove_tags": ["b"], "kind": "fact", "namespace": "/facts/{actorId}/"},
+        },
         "memories-bulk-undo": {"reason": "because"},
         "imports": {**names, "file_name": "mem0.json", "format": "mem0"},
         "import-chunks": {"offset": planted.upload_size, "content": "W10="},

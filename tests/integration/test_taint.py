@@ -239,6 +239,8 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     send("post", "memories-batch", "memories/batch", batch)
     for verb in ("pin", "reject"):
         send("post", "memories-bulk", "memories/bulk", {**WHO, "verb": verb, "reason": short, "status": "all"})
+    labels = {"add_tags": [short], "remove_tags": [short], "namespace": "/facts/{actorId}/"}
+    send("post", "memories-bulk", "memories/bulk", {**WHO, "verb": "relabel", "labels": labels, "reason": short})
     send("post", "memories-bulk-undo", f"memories/bulk/{place.ids['batch_id']}/undo", {"reason": short})
     for key in (memory["id"], place.ids["memory_id"]):
         send("post", "memory-supersede", f"memories/{key}/supersede", {"content": f"{text[:90_000]}!", "reason": short})

@@ -614,7 +614,8 @@ export interface paths {
         /**
          * @description Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some.
          *
-         *     What is changed between the call and the job stays as it is. All but `delete` can be undone as one batch.
+         *     `relabel` changes tags, kind or namespace. What is changed between the call and the job stays as it is. All but
+         *     `delete` can be undone as one batch.
          */
         post: operations["memories_bulk"];
         delete?: never;
@@ -2023,6 +2024,8 @@ export interface components {
             /** @default  */
             reason?: string;
             verb: components["schemas"]["BulkInVerbEnum"];
+            /** @description Of `relabel`, which requires it. */
+            labels?: components["schemas"]["LabelsInRequest"];
             /** @default false */
             dry_run?: boolean;
             /** @description What a dry run counted; `delete` requires it. Else 409. */
@@ -2044,10 +2047,11 @@ export interface components {
          *     * `archive` - archive
          *     * `reactivate` - reactivate
          *     * `reject` - reject
+         *     * `relabel` - relabel
          *     * `delete` - delete
          * @enum {string}
          */
-        BulkInVerbEnum: "pin" | "unpin" | "archive" | "reactivate" | "reject" | "delete";
+        BulkInVerbEnum: "pin" | "unpin" | "archive" | "reactivate" | "reject" | "relabel" | "delete";
         /** @description Number of memories that change, and the newest of them; `batch` is null for a dry run. */
         BulkOut: {
             /** Format: uuid */
@@ -2848,6 +2852,13 @@ export interface components {
          * @enum {string}
          */
         KindsEnum: "memory.created" | "memory.changed" | "memory.ended" | "memory.waiting" | "memory.decided" | "memory.forgotten" | "session.ended" | "session.summarised" | "project.routed_low" | "document.compacted" | "sleep.finished" | "import.finished" | "expectation.broken" | "cap.reached";
+        /** @description New tags, kind and namespace; `{actorId}` is filled in. */
+        LabelsInRequest: {
+            add_tags?: string[];
+            remove_tags?: string[];
+            kind?: components["schemas"]["MemoryKindEnum"];
+            namespace?: string;
+        };
         /**
          * @description * `en` - English
          *     * `ja` - Japanese

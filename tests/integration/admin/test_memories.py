@@ -536,6 +536,37 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     assert MemoryRevision.objects.filter(memory=archived).latest("number").verb == "archive", "left alone"
 
 
+def test_labels_of_chosen_memories_are_changed_and_undone(boss: Client, hub: Hub) -> None:
+    rows = [hub.remember(f"memory {number}", tags=["old"]) for number in range(2)]
+    page = ask(boss, "relabel", *rows)
+    assert "2 memories will be changed" in page.content.decode() and 'name="add_tags"' in page.content.decode()
+    fields = fields_of(page)
+    empty = boss.post(list_of(Memory), {**fields, "namespace": "facts"}).content.decode()
+    assert "A namespace is a path" in empty and "2 memories will be changed" in empty
+    assert "Name at least one tag" in boss.post(list_of(Memory), fields).content.decode()
+    given = {**fields, "add_tags": "tea\ngreen tea", "remove_tags": "old", "kind": "fact"}
+    done = boss.post(list_of(Memory), given, follow=True)
+    assert "Change tags, kind or namespace: 2 memories." in told(done)
+    stored = Memory.objects.filter(pk__in=[row.pk for row in rows])
+    assert all((row.tags, row.kind) == (["tea", "green tea"], "fact") for row in stored)
+    batch = MemoryRevision.objects.filter(memory=rows[0]).latest("number").batch
+    boss.post(f"{reverse('admin:strength_memory_undo_batch')}?batch={batch}", follow=True)
+    assert all((row.tags, row.kind) == (["old"], "note") for row in stored.all())
+
+
+def test_labels_of_a_large_selection_are_changed_by_a_job(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 2)
+    rows = [hub.remember(f"memory {number}") for number in range(5)]
+    query = "?kind__exact=note"
+    page = ask(boss, "relabel", rows[0], query=query, select_across="1")
+    boss.post(list_of(Memory) + query, {**fields_of(page), "namespace": "/tea/{actorId}/"})
+    run_jobs()
+    namespaces = set(Memory.objects.filter(pk__in=[row.pk for row in rows]).values_list("namespace", flat=True))
+    assert len(namespaces) == 1 and namespaces.pop().startswith("/tea/")
+
+
 def test_an_unknown_batch_and_a_stranger_are_refused(boss: Client, hub: Hub, staff: Callable[..., Client]) -> None:
     address = reverse("admin:strength_memory_batch", args=[hub.memory.pk])
     assert boss.get(address).status_code == 404

@@ -169,6 +169,28 @@ def test_memories_are_archived_by_a_filter_and_brought_back_as_one_batch(client:
     assert count(client, user_id="aoi") == 1
 
 
+def test_labels_are_changed_by_a_filter_and_undone(client: APIClient) -> None:
+    batch(client, *({"content": f"tea {n}", "tags": ["tea", "old"]} for n in range(3)), {"content": "coffee"})
+    refused = bulk(client, "relabel", 400, tag=["tea"])
+    assert refused["errors"][0]["field"] == "labels"
+    assert bulk(client, "archive", 400, labels={"kind": "fact"})["errors"][0]["field"] == "labels"
+    assert bulk(client, "relabel", 400, labels={})["errors"][0]["field"].startswith("labels")
+    wrong = bulk(client, "relabel", 400, labels={"namespace": "/a/{who}/"}, dry_run=True)
+    assert wrong["errors"][0]["field"] == "labels.namespace"
+    labels = {"add_tags": ["green tea"], "remove_tags": ["old"], "kind": "preference", "namespace": "/tea/{actorId}/"}
+    ordered = bulk(client, "relabel", tag=["tea"], labels=labels, reason="in one place")
+    run_jobs()
+    moved = client.get(f"{API}/memories", {**NAMES, "kind": "preference"}).json()["results"]
+    assert len(moved) == 3 and all(each["tags"] == ["tea", "green tea"] for each in moved)
+    assert all(each["namespace"].startswith("/tea/") and "{" not in each["namespace"] for each in moved)
+    assert count(client, namespace=moved[0]["namespace"]) == 3
+    [change, _] = client.get(f"{API}/memories/{moved[0]['id']}/revisions").json()["results"]
+    assert (change["verb"], change["reason"]) == ("relabel", "in one place")
+    client.post(f"{API}/memories/bulk/{ordered['batch']}/undo")
+    run_jobs()
+    assert count(client, kind="preference") == 0 and count(client, tag=["old"]) == 3
+
+
 def test_memories_are_deleted_by_a_filter_once_their_number_is_stated(client: APIClient) -> None:
     batch(client, {"content": "tea", "tags": ["tea"]}, {"content": "more tea", "tags": ["tea"]}, {"content": "coffee"})
     refused = bulk(client, "delete", 400, tag=["tea"])

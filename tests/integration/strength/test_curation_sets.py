@@ -13,9 +13,10 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Principal, PrincipalKind, curator
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
-from strength.actions.curation_sets import curate_many, delete_many, undo_many
+from strength.actions.curation_sets import curate_many, delete_many, relabel_many, undo_many
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
+from strength.domain.memories import Kind, Labels
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision, Tombstone
 from tests.integration.strength.conftest import BY, NOW
@@ -58,7 +59,19 @@ def read(actor: Actor) -> list[Memory]:
 def seen(actor: Actor) -> dict[str, Any]:
     """Return all that is stored of an actor's memories, without ids."""
     texts = dict(Memory.objects.of([actor.pk]).values_list("pk", "content"))
-    columns = ["content", "status", "pinned", "trust", "version", "updated_at", "superseded_by_id", "locked"]
+    columns = [
+        "content",
+        "status",
+        "namespace",
+        "kind",
+        "tags",
+        "pinned",
+        "trust",
+        "version",
+        "updated_at",
+        "superseded_by_id",
+        "locked",
+    ]
     revised = [
         "number",
         "verb",
@@ -80,7 +93,7 @@ def seen(actor: Actor) -> dict[str, Any]:
         "numbers": plain([(texts[key], round(strength, 9), mark > -1e9, level) for key, strength, mark, level in
                           numbered.values_list("memory_id", "strength_now", "mark", "consolidation_level")]),
         "index": plain([(texts[key], *row) for key, *row in MemoryIndex.objects.filter(actor_id=actor.pk).values_list(
-            "memory_id", "status", "pinned")]),
+            "memory_id", "status", "pinned", "namespace", "kind", "tags")]),
         "revisions": plain([(texts.get(key), *row) for key, *row in MemoryRevision.objects.filter(
             actor_id=actor.pk).values_list("memory_id", *revised)]),
         "audit": plain(list(AuditEntry.objects.filter(user_id=actor.user_id, object_kind="memory", at=LATER).values_list(
@@ -122,6 +135,46 @@ def test_a_set_is_changed_and_undone_like_each_alone(verb: str) -> None:
     assert seen(together) == seen(alone)
 
 
+LABELS = [
+    Labels(add_tags=("tea",)),
+    Labels(add_tags=("tea",), remove_tags=("old",), kind=Kind.FACT, namespace="/facts/{actorId}/"),
+    Labels(kind=Kind.NOTE, namespace="/archive/{actorId}/"),
+]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=["tags", "all", "namespace"])
+def test_labels_of_a_set_are_changed_and_undone_like_those_of_each_alone(labels: Labels) -> None:
+    together, alone = both(relabel_many, versions={}, labels=labels, by=ANN, reason="tidy", now=LATER)
+    assert seen(together) == seen(alone)
+    changed = MemoryRevision.objects.filter(actor_id=together.pk, verb="relabel")
+    assert changed.count() == 11, "all but the rejected one"
+    assert not Memory.objects.filter(actor_id=together.pk, locked=True).exists(), "jobs may rewrite the texts"
+    for actor in (together, alone):
+        revisions = MemoryRevision.objects.filter(actor_id=actor.pk, verb="relabel")
+        for batch in sorted(set(revisions.values_list("batch", flat=True)), key=str):
+            rows = revisions.filter(batch=batch)
+            assert not undo_many(revisions=rows, batch=batch, by=ANN, reason="", now=LATER).skipped
+    assert seen(together) == seen(alone)
+    assert not Memory.objects.filter(actor_id=together.pk, tags__contains=["tea"]).exists()
+
+
+def test_a_text_that_the_namespace_has_already_and_a_tag_too_many_are_left_out() -> None:
+    actor = user("together")
+    tags = [f"tag {number}" for number in range(50)]
+    news = [
+        NewMemory(content="twice", namespace="/a/"), NewMemory(content="twice", namespace="/b/"),
+        NewMemory(content="full", namespace="/a/", tags=tags), NewMemory(content="once", namespace="/a/"),
+    ]  # fmt: skip
+    memories = [write_memory(actor=actor, new=each, by=BY, now=NOW)[0] for each in news]
+    labels = Labels(add_tags=("tea",), namespace="/b/")
+    result = relabel_many(memories=memories, versions={}, labels=labels, by=ANN, reason="", now=LATER)
+    left_out = {str(error) for error, _rows in result.skipped}
+    assert left_out == {"Another memory in this namespace has the same text.", "A memory has at most 50 tags."}
+    places = dict(Memory.objects.filter(pk__in=[row.pk for row in memories]).values_list("pk", "namespace"))
+    assert [places[row.pk] for row in memories] == ["/a/", "/b/", "/a/", "/b/"]
+    assert Memory.objects.get(pk=memories[1].pk).tags == ["tea"]
+
+
 def test_a_set_is_deleted_like_each_alone() -> None:
     together, alone = both(delete_many, by=ANN, reason="tidy", now=LATER)
     assert seen(together) == seen(alone) and not read(together)
@@ -152,7 +205,7 @@ def test_one_whose_text_is_in_use_again_is_left_out_and_the_others_return() -> N
     assert Memory.objects.filter(pk__in=[memory.pk for memory in memories[2:]], status="active").count() == 2
 
 
-@pytest.mark.parametrize("verb", ["archive", "delete"])
+@pytest.mark.parametrize("verb", ["archive", "relabel", "delete"])
 def test_more_memories_take_no_more_statements(verb: str) -> None:
     counts = []
     for count in (10, 40):
@@ -162,6 +215,9 @@ def test_more_memories_take_no_more_statements(verb: str) -> None:
         with CaptureQueriesContext(connection) as statements:
             if verb == "delete":
                 delete_many(memories=memories, by=ANN, reason="", now=LATER)
+            elif verb == "relabel":
+                labels = Labels(add_tags=("tea",))
+                relabel_many(memories=memories, versions={}, labels=labels, by=ANN, reason="", now=LATER)
             else:
                 batch = curate_many(memories=memories, versions={}, verb=verb, by=ANN, reason="", now=LATER).batch
                 revisions = MemoryRevision.objects.filter(batch=batch).select_related("actor__agent")

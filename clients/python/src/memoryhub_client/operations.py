@@ -232,7 +232,8 @@ class Operations:
     def memories_bulk(self, **fields: Unpack[t.BulkIn]) -> Call[t.Bulk]:
         """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some.
 
-        What is changed between the call and the job stays as it is. All but `delete` can be undone as one batch."""
+        `relabel` changes tags, kind or namespace. What is changed between the call and the job stays as it is. All but
+        `delete` can be undone as one batch."""
         return Call("POST", path("memories", "bulk"), body=fields, tenant="body")
 
     @operation

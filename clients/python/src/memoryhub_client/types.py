@@ -32,7 +32,7 @@ class WhosePaging(Whose, Paging, total=False):
 
 BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_result", "thinking", "redacted_thinking"]
 BulkInStatus = Literal["active", "pending", "archived", "rejected", "all"]
-BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"]
+BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "relabel", "delete"]
 ContextFormat = Literal["anthropic", "openai", "text"]
 DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync", "merge", "move"]
 EntryStatus = Literal["active", "pending"]
@@ -412,6 +412,7 @@ class BulkIn(Write, total=False):
     max_strength: float
     reason: str
     verb: Required[BulkInVerb]
+    labels: LabelsIn
     dry_run: bool
     expected_count: int
     source: list[MemorySource]
@@ -883,6 +884,15 @@ class Job(TypedDict):
     progress: Progress | None
     created_at: str
     finished_at: str | None
+
+
+class LabelsIn(TypedDict, total=False):
+    """New tags, kind and namespace; `{actorId}` is filled in."""
+
+    add_tags: list[str]
+    remove_tags: list[str]
+    kind: MemoryKind
+    namespace: str
 
 
 class ManyUsedIn(Write, total=False):
