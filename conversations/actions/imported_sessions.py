@@ -21,6 +21,7 @@ from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import writing_spaces
+from memoryhub.errors import gettext_noop
 from memoryhub.ids import new_id
 from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
@@ -33,7 +34,7 @@ from memoryhub.tenancy.policy import TrustPolicy
 
 SESSION_KIND: Final = "session"
 BYTES_PER_TOKEN: Final = 4
-LIVE_TEXT: Final = "the conversation was stored here while it was held; it is kept as it is."
+LIVE_TEXT: Final = gettext_noop("the conversation was stored here while it was held; it is kept as it is.")
 
 
 @dataclass

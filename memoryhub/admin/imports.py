@@ -253,12 +253,22 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         conversations=[line for lines in CONVERSATIONS for line in lines(row)] if state == "imported" else [],
         cost=extraction_cost(row, now=clock()) if state != "undone" else None,
         format=FORMATS.get(row.format), format_key=row.format, formats=FORMAT_NAMES,
-        reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
+        reasons=[
+            (count, _translated(why))
+            for why, count in sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES]
+        ],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
-        notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
+        notes=[{**note, **_translated(note["why"])} for note in report.get("notes", [])[:MAX_NOTES]],
+        problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
+
+
+def _translated(why: str) -> dict[str, str]:
+    """Return a reason of a report, which stores it in English, for the reader, and its language where it is English."""
+    shown = gettext(why)
+    return {"why": shown, "language": "en" if shown == why else ""}
 
 
 def _act(request: HttpRequest, row: Import) -> None:

@@ -20,7 +20,7 @@ from django.db.models.functions import Least
 
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, gettext_noop
 from memoryhub.importexport.foreign.formats.markdown import MANIFEST, Line, render_note, tag_in_line
 from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
@@ -59,9 +59,11 @@ from strength.models.locks import lock_shared
 from strength.models.memory import STRENGTH_OF_MEMORY
 
 MEMORY_KIND: Final = "memory"
-DUPLICATE_TEXT: Final = "a memory with the same words is here already."
-PENDING_TEXT: Final = "waits for a curator."
-CONFLICT_TEXT: Final = "was edited in the file, and changed here since it was exported; what is here is kept."
+DUPLICATE_TEXT: Final = gettext_noop("a memory with the same words is here already.")
+PENDING_TEXT: Final = gettext_noop("waits for a curator.")
+CONFLICT_TEXT: Final = gettext_noop(
+    "was edited in the file, and changed here since it was exported; what is here is kept."
+)
 EDIT_REASON: Final = "Edited in a Markdown file."
 
 

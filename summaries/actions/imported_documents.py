@@ -10,7 +10,7 @@ from uuid import UUID
 from conversations.actions.receipts import forget_sources
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, gettext_noop
 from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
 from memoryhub.importexport.foreign.records import DOCUMENTS, NEW_FILE, ImportedDocument, LocatedRecord
@@ -25,8 +25,8 @@ from summaries.models import Document, Project, ProjectCursor, Summary
 
 DOCUMENT_KIND: Final = "document"
 PROJECT_KIND: Final = "project"
-CONFLICT_TEXT: Final = "was changed here and in the file; what is here is kept."
-DELETED_TEXT: Final = "was deleted here; it does not come back by a file."
+CONFLICT_TEXT: Final = gettext_noop("was changed here and in the file; what is here is kept.")
+DELETED_TEXT: Final = gettext_noop("was deleted here; it does not come back by a file.")
 
 
 def write_documents(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from memoryhub.importexport.foreign import uploads
 from memoryhub.importexport.foreign.models import Import
+from tests.conftest import run_jobs
 
 
 def test_every_field_of_the_form_is_styled(boss: Client) -> None:
@@ -40,3 +41,20 @@ def test_columns_are_checked(boss: Client) -> None:
     values = {"agent_id": "kana", "user_id": "", "columns": "content", "file": SimpleUploadedFile("a.csv", b"a\nb\n")}
     assert "meaning=column" in boss.post(reverse("importer"), values).content.decode()
     assert not Import.objects.exists()
+
+
+def test_reasons_are_in_the_readers_language(boss: Client) -> None:
+    rows = [
+        {"memory": "Drinks tea"},
+        {"memory": ""},
+        {"text": "none"},
+        {"memory": "Old", "expiration_date": "2020-01-01"},
+    ]
+    file = SimpleUploadedFile("mem0.json", json.dumps(rows).encode())
+    values = {"agent_id": "kana", "user_id": "hiroki", "new_user": "on", "columns": "", "format": "mem0", "file": file}
+    shown = boss.post(reverse("importer"), values).url
+    run_jobs()
+    english = boss.get(shown).content.decode()
+    assert "its text is empty." in english
+    japanese = boss.get(shown, headers={"Accept-Language": "ja"}).content.decode()
+    assert "本文が空です。" in japanese and "its text is empty." not in japanese
