@@ -14,7 +14,14 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
-from memoryhub.env import CHECKOUT, read_environment, read_secret_files, secret_key, unknown_settings
+from memoryhub.env import (
+    CHECKOUT,
+    ineffective_trace_settings,
+    read_environment,
+    read_secret_files,
+    secret_key,
+    unknown_settings,
+)
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import has_traceback, with_request_id, without_traceback
 from memoryhub.mail import TIMEOUT_SECONDS, MailConfig
@@ -316,6 +323,7 @@ INEFFECTIVE_SETTINGS = [
     *unknown_settings(os.environ),
     *ineffective_embedding_settings(os.environ),
     *ineffective_llm_settings(os.environ),
+    *ineffective_trace_settings(os.environ),
 ]
 PRICES = ENVIRONMENT.prices
 IMPORT_TOKEN = ENVIRONMENT.import_token
