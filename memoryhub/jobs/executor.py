@@ -17,7 +17,7 @@ from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind, limits_of
 from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
-from memoryhub.telemetry.spans import Span, root
+from memoryhub.telemetry.spans import Attributes, Span, root
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,11 @@ def run(offered: Offer, worker: UUID) -> None:
 
 def job_span(job: JobContext) -> Span:
     """Return the span of an attempt, in the trace of what caused the job."""
-    values = {"memoryhub.job.id": str(job.id), "memoryhub.job.kind": job.kind, "memoryhub.job.attempt": job.attempt}
+    values: Attributes = {
+        "memoryhub.job.id": str(job.id),
+        "memoryhub.job.kind": job.kind,
+        "memoryhub.job.attempt": job.attempt,
+    }
     return root(f"job {job.kind}", values, kind="consumer", traceparent=job.traceparent)
 
 

@@ -40,9 +40,8 @@ def enqueue(
     With a `key`, at most one job of this actor, kind and key is queued: if there is one, its id is returned, it starts
     after the caller's transaction, and its delay is unchanged; it continues the trace of its first cause. A running job
     does not count, as it may have read its input before the change. `payload` holds ids and numbers, never a text.
-    `order` is the caller's `order_of`; orders
-    of different callers have different keys. `lane` names the caller whose change causes the job: callers take turns,
-    and where none is known, actors. Raises UnknownKind, OrderRefused.
+    `order` is the caller's `order_of`; orders of different callers have different keys. `lane` names the caller that
+    causes the job: callers take turns, and where none is known, actors. Raises UnknownKind, OrderRefused.
     """
     kind = job_kind(name)
     if order is not None and (

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from memoryhub.logs import REQUEST_ID, TRACE_ID
-from memoryhub.telemetry.spans import is_tracing, root
+from memoryhub.telemetry.spans import is_tracing, root, send_rest
 
 HEADER: Final = b"x-trace-id"
 UNTRACED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -20,6 +20,9 @@ class TracedRequests:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await until_the_end(receive, send)
+            return
         if scope["type"] != "http" or scope["path"] in UNTRACED:
             await self.application(scope, receive, send)
             return
@@ -46,3 +49,12 @@ class TracedRequests:
                 await send(message)
 
             await self.application(scope, receive, send_with_id)
+
+
+async def until_the_end(receive: Any, send: Any) -> None:
+    """Answer the server's two events, and send the spans that are left at its end."""
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    send_rest()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -6,6 +6,7 @@ vendors' SDKs would add their spans to it, and send its id to the vendor.
 """
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from functools import cache, wraps
@@ -81,6 +82,7 @@ class Span:
             self.recording.end()
 
 
+LAST_SECONDS: Final = 2.0
 NONE: Final = Span(None)
 
 _CURRENT: Final[ContextVar[Recording | None]] = ContextVar("span", default=None)
@@ -107,6 +109,14 @@ def error_type(error: BaseException) -> str:
 def is_tracing() -> bool:
     """Return whether this process sends traces."""
     return bool(settings.ENVIRONMENT.traces)
+
+
+def send_rest() -> None:
+    """Send the spans that wait, at the end of a process; give a collector that is away two seconds."""
+    if (tracer := _tracer()) is not None:
+        sending = threading.Thread(target=tracer.flush, name="last-spans", daemon=True)
+        sending.start()
+        sending.join(LAST_SECONDS)
 
 
 def is_recorded() -> bool:

@@ -12,7 +12,7 @@ from memoryhub.telemetry.spans import is_recorded, is_tracing, span
 
 _TABLE: Final = re.compile(r'\b(?:FROM|INTO|UPDATE|JOIN|ONLY)\s+"?([a-z_0-9]+)"?', re.IGNORECASE)
 _VERB: Final = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|SELECT|SAVEPOINT|RELEASE|ROLLBACK|SET|LOCK|NOTIFY)\b")
-_COMMENT: Final = re.compile(r"--.*")
+_NO_VERB: Final = re.compile(r"--.*|\bFOR (?:NO KEY )?UPDATE\b")
 KNOWN_STATEMENTS: Final = 2_048
 MAX_TABLES: Final = 3
 
@@ -52,11 +52,10 @@ def described(sql: str) -> tuple[str, str]:
 
     Of a statement with parts the verb is that of the change, where there is one.
     """
-    text = _COMMENT.sub("", sql)
+    text = _NO_VERB.sub("", sql)
     found = _VERB.findall(text)
     changes = [verb for verb in found if verb in ("INSERT INTO", "UPDATE", "DELETE FROM")]
-    is_locking = "FOR UPDATE" in text and found[:1] == ["SELECT"]
-    verb = next(iter(found[:1] if is_locking else changes or found), "SQL").split()[0]
+    verb = next(iter(changes or found), "SQL").split()[0]
     tables = dict.fromkeys(name for name in map(str.lower, _TABLE.findall(text)) if name in _tables())
     return verb, " ".join([verb, *list(tables)[:MAX_TABLES]])
 

@@ -6,7 +6,6 @@ would find it and record texts. No exceptions are recorded, as their messages ma
 
 import os
 from collections.abc import Mapping
-from multiprocessing.util import Finalize
 from typing import Any, Final
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -24,10 +23,10 @@ KINDS: Final = {
     "client": SpanKind.CLIENT,
     "consumer": SpanKind.CONSUMER,
 }
+WORKER: Final = "worker"
 SEND_AFTER_MS: Final = 1_000
-"""Default of `OTEL_BSP_SCHEDULE_DELAY`; below the usual 5 s, as an idle worker is killed at a stop."""
+"""Default of `OTEL_BSP_SCHEDULE_DELAY` of workers; below the usual 5 s, as an idle one is killed at a stop."""
 
-EXIT_PRIORITY: Final = 10
 CARRIER: Final = TraceContextTextMapPropagator()
 
 
@@ -38,23 +37,25 @@ class Tracer:
         resource = Resource.create({"memoryhub.process": process})
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: DEFAULT_NAME}))
-        delay = None if os.environ.get("OTEL_BSP_SCHEDULE_DELAY") else SEND_AFTER_MS
+        is_default = process == WORKER and not os.environ.get("OTEL_BSP_SCHEDULE_DELAY")
+        delay = SEND_AFTER_MS if is_default else None
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=delay))
-        # Sends what is left at the end of this process; a forked one does not run what `atexit` has.
-        Finalize(None, provider.shutdown, exitpriority=EXIT_PRIORITY)
-        self._tracer = provider.get_tracer(DEFAULT_NAME)
+        self._provider, self._tracer = provider, provider.get_tracer(DEFAULT_NAME)
+
+    def flush(self) -> None:
+        self._provider.force_flush()
 
     def start(self, name: str, attributes: Attributes, *, kind: str, parent: "OTelSpan") -> "OTelSpan":
         within = set_span_in_context(parent.span)
-        return OTelSpan(self._tracer.start_span(name, within, kind=KINDS[kind], attributes=attributes))  # type: ignore[arg-type]
+        return OTelSpan(self._tracer.start_span(name, within, kind=KINDS[kind], attributes=attributes))
 
     def start_root(
         self, name: str, attributes: Attributes, *, kind: str, traceparent: str | None, tracestate: str | None
     ) -> "OTelSpan":
         carrier = {"traceparent": traceparent or "", "tracestate": tracestate or ""}
         before = set_span_in_context(get_current_span(CARRIER.extract(carrier)))
-        return OTelSpan(self._tracer.start_span(name, before, kind=KINDS[kind], attributes=attributes))  # type: ignore[arg-type]
+        return OTelSpan(self._tracer.start_span(name, before, kind=KINDS[kind], attributes=attributes))
 
 
 class OTelSpan:

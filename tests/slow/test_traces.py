@@ -16,6 +16,7 @@ from tests.slow.chaos.talking import SHORT_WAITS, talking
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")]
 
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
+LAST: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER: Final = "b7ad6b7169203331"
 REQUEST: Final = "request-of-the-test"
 MARKS: Final = ("Quillonby", "Zephyrine", "Marmaduke", "Ostrobogulous")
@@ -67,6 +68,12 @@ def chat(hub: Hub) -> dict[str, str]:
     return headers
 
 
+def stop(hub: Hub) -> None:
+    assert hub.process is not None
+    hub.process.terminate()
+    hub.process.wait(timeout=30)
+
+
 def extracted(hub: Hub) -> bool:
     return bool(hub.rows("SELECT FROM strength_memory WHERE source = 'extraction'"))
 
@@ -81,7 +88,9 @@ def test_a_chat_and_its_extraction_are_one_trace_without_texts(provider: str) ->
             headers = chat(hub)
             assert eventually(lambda: extracted(hub), 60) is not None, hub.said()
             assert eventually(lambda: bool(collector.named(TRACE, "job extract")), 20) is not None
+            ask(hub, "agents", {"agent_id": "last"}, Traceparent=f"00-{LAST}-{CALLER}-01")
             lines = hub.said()
+            stop(hub)
         assert headers["x-trace-id"] == TRACE and headers["x-request-id"] == REQUEST
 
     spans = {span.id: span for span in collector.spans_of(TRACE)}
@@ -94,6 +103,7 @@ def test_a_chat_and_its_extraction_are_one_trace_without_texts(provider: str) ->
     within_job(collector, request)
     assert {span.scope for span in collector.spans} == {"memoryhub"}, "no SDK adds its spans"
     assert all(span.events == 0 and span.message == "" for span in collector.spans)
+    assert collector.named(LAST, "POST /api/v1/agents"), "what is left is sent at a stop"
     assert not [mark for mark in MARKS if mark.encode() in collector.data]
     assert not [mark for mark in MARKS if mark in lines]
     assert not [asked for asked in model.asked if "traceparent" in asked.headers], "the vendor gets no id of ours"
