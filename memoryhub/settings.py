@@ -304,6 +304,8 @@ LOGGING = {
         "axes": {"level": "ERROR"},
         # Logs errors of tool calls, which may repeat arguments.
         "mcp": {"level": "WARNING"},
+        # Warns of each attempt to reach the collector of traces.
+        "opentelemetry": {"level": "ERROR"},
         # Logs three lines per job, in addition to ours.
         "django-q": {"level": "WARNING"},
     },
