@@ -15,6 +15,7 @@ from typing import Final
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
+LINE: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
 """The id of the request that is answered; empty outside of one."""

@@ -23,7 +23,7 @@ from memoryhub.env import (
     unknown_settings,
 )
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
-from memoryhub.logs import has_traceback, with_request_id, without_traceback
+from memoryhub.logs import LINE, has_traceback, with_request_id, without_traceback
 from memoryhub.mail import TIMEOUT_SECONDS, MailConfig
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
@@ -272,11 +272,11 @@ LOGGING = {
     "formatters": {
         "json": {
             "()": "memoryhub.logs.SafeJsonFormatter",
-            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+            "fmt": LINE,
             # Django adds the request object: its URL has users' ids and search texts.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
-        "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+        "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": LINE},
     },
     "filters": {
         "has_traceback": {"()": "django.utils.log.CallbackFilter", "callback": has_traceback},
