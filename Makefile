@@ -15,7 +15,7 @@ PRODUCTION = $(shell find memoryhub conversations strength summaries templates -
 	\( -name '*.py' -o -name '*.sql' -o -name '*.html' -o -name '*.js' -o -name '*.css' \) -not -path '*/migrations/*')
 # Without those of the API, which are texts of its schema.
 DOCSTRINGS = $(filter %.py,$(foreach file,$(PRODUCTION),$(if $(findstring /api/,$(file)),,$(file))))
-COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
+COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --extra telemetry --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
 help:

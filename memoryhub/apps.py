@@ -22,6 +22,7 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.embeddings.jobs import backfill_pieces
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.jobs.registry import ORDER_CHECKS, ROUNDS
+        from memoryhub.telemetry.statements import trace_statements
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
         from memoryhub.unfold import PAGES
 
@@ -34,5 +35,6 @@ class MemoryhubConfig(AppConfig):
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
         PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES, *grants.PAGES])
         dashboard.PANELS.extend([dashboard.core_panel, usage.usage_tiles, waiting.waiting_panel])
+        trace_statements()
         pre_migrate.connect(require_database, sender=self, dispatch_uid="memoryhub.database")
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -27,11 +27,12 @@ from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens import count_raw  # noqa: E402
 from memoryhub.mcp.application import McpApplication  # noqa: E402
 from memoryhub.search.bm25 import common_terms  # noqa: E402
+from memoryhub.telemetry.requests import traced  # noqa: E402
 
 raise_file_limit()
 # A short request waits for the interpreter after each statement while long ones compute; by default 5 ms each time.
 sys.setswitchinterval(0.0005)
-application = RequestIds(McpApplication(BodyLimit(OneHopHandler())))
+application = RequestIds(traced(McpApplication(BodyLimit(OneHopHandler()))))
 
 # Load the vocabulary (a quarter of a second), the vendor's SDK (several), every view, and what searches need now: not
 # during a first request. Done before the fork, so that processes share the memory.

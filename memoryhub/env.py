@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +81,7 @@ class Environment:
     web_processes: int
     cluster_tables: bool
     drain_seconds: int
+    traces: bool
     import_token: str = field(repr=False)
 
     @property
@@ -179,6 +181,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
         drain_seconds=_integer(source, "MEMORYHUB_DRAIN_SECONDS", 0, low=0, high=60),
+        traces=sends_traces(source) and has_telemetry(),
         import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
 
@@ -217,6 +220,35 @@ def _oauth_url(source: Mapping[str, str]) -> str:
             f"without a path, such as https://memory.example.org, not {url!r}."
         )
     return url.lower()
+
+
+TRACES_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""Standard variables of OpenTelemetry; its SDK reads them and the other `OTEL_…` itself."""
+
+
+def sends_traces(source: Mapping[str, str]) -> bool:
+    """Return whether the environment names a collector of traces, and does not turn them off."""
+    is_off = source.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    is_off = is_off or source.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
+    return read_url(source, *TRACES_ENDPOINTS) is not None and not is_off
+
+
+def has_telemetry() -> bool:
+    """Return whether the packages of the extra `telemetry` are installed."""
+    return all(find_spec(name) for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+
+
+def ineffective_trace_settings(source: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each setting of traces that is set and has no effect."""
+    if not sends_traces(source):
+        return []
+    protocol = read_value(source, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    sentences = []
+    if not has_telemetry():
+        sentences.append(f"{set_names(source, TRACES_ENDPOINTS)[0]} has no effect without the extra `telemetry`.")
+    if protocol not in (None, "http/protobuf"):
+        sentences.append(f"OTEL_EXPORTER_OTLP_PROTOCOL {protocol} has no effect: traces are sent by http/protobuf.")
+    return sentences
 
 
 def unknown_settings(environ: Mapping[str, str]) -> list[str]:

@@ -15,9 +15,12 @@ from typing import Final
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
+LINE: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
 """The id of the request that is answered; empty outside of one."""
+TRACE_ID: Final[ContextVar[str]] = ContextVar("trace_id", default="")
+"""The id of the trace of a request or a job; empty where traces are not sent."""
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -54,9 +57,11 @@ def without_traceback(record: logging.LogRecord) -> bool:
 
 
 def with_request_id(record: logging.LogRecord) -> bool:
-    """Filter: pass all, with the id of the request."""
+    """Filter: pass all, with the ids of the request and of its trace."""
     if request_id := REQUEST_ID.get():
         record.request_id = request_id
+    if trace_id := TRACE_ID.get():
+        record.trace_id = trace_id
     return True
 
 

@@ -14,9 +14,16 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
-from memoryhub.env import CHECKOUT, read_environment, read_secret_files, secret_key, unknown_settings
+from memoryhub.env import (
+    CHECKOUT,
+    ineffective_trace_settings,
+    read_environment,
+    read_secret_files,
+    secret_key,
+    unknown_settings,
+)
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
-from memoryhub.logs import has_traceback, with_request_id, without_traceback
+from memoryhub.logs import LINE, has_traceback, with_request_id, without_traceback
 from memoryhub.mail import TIMEOUT_SECONDS, MailConfig
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
@@ -265,11 +272,11 @@ LOGGING = {
     "formatters": {
         "json": {
             "()": "memoryhub.logs.SafeJsonFormatter",
-            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+            "fmt": LINE,
             # Django adds the request object: its URL has users' ids and search texts.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
-        "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+        "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": LINE},
     },
     "filters": {
         "has_traceback": {"()": "django.utils.log.CallbackFilter", "callback": has_traceback},
@@ -297,6 +304,8 @@ LOGGING = {
         "axes": {"level": "ERROR"},
         # Logs errors of tool calls, which may repeat arguments.
         "mcp": {"level": "WARNING"},
+        # Warns of each attempt to reach the collector of traces.
+        "opentelemetry": {"level": "ERROR"},
         # Logs three lines per job, in addition to ours.
         "django-q": {"level": "WARNING"},
     },
@@ -316,6 +325,7 @@ INEFFECTIVE_SETTINGS = [
     *unknown_settings(os.environ),
     *ineffective_embedding_settings(os.environ),
     *ineffective_llm_settings(os.environ),
+    *ineffective_trace_settings(os.environ),
 ]
 PRICES = ENVIRONMENT.prices
 IMPORT_TOKEN = ENVIRONMENT.import_token

@@ -21,6 +21,7 @@ from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.asgi import application
 from memoryhub.env import REPLACED, Environment, private_folder, read_environment
 from memoryhub.runtime.processes import die_with_parent, listen
+from memoryhub.telemetry.spans import is_tracing
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def configuration(environment: Environment) -> uvicorn.Config:
         workers=environment.web_processes,
         http=LimitedProtocol,
         ws="none",
-        lifespan="off",
+        lifespan="on" if is_tracing() else "off",  # what is left of traces is sent at the end
         proxy_headers=bool(environment.tls_proxies),
         forwarded_allow_ips=list(environment.tls_proxies),
         server_header=False,

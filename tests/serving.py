@@ -13,6 +13,7 @@ from memoryhub.api.middleware import BodyLimit, OneHopHandler
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.api.request_ids import RequestIds
 from memoryhub.mcp.application import McpApplication
+from memoryhub.telemetry.requests import traced
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Web]:
     values = connections.settings["default"]
     kept = values["CONN_MAX_AGE"]
     values["CONN_MAX_AGE"] = 0
-    application = RequestIds(McpApplication(BodyLimit(OneHopHandler())))
+    application = RequestIds(traced(McpApplication(BodyLimit(OneHopHandler()))))
     server = uvicorn.Server(
         uvicorn.Config(
             application,

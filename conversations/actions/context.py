@@ -49,6 +49,7 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.query_text import MAX_EARLIER_TURNS
+from memoryhub.telemetry.spans import span
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from memoryhub.zones import local_time
@@ -295,10 +296,13 @@ def _offered_layers(request: LayerRequest) -> tuple[LayerResult, ...]:
 
 
 def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
+    name = getattr(layer, "__name__", "layer")
     try:
-        return layer(request)
+        with span(f"context layer {name}") as within:
+            offered = layer(request)
+            within.set({"memoryhub.candidates": len(offered.candidates)})
+            return offered
     except ProviderError as error:
-        name = getattr(layer, "__name__", "layer")
         log.warning("context layer missing", extra={"layer": name, "code": error.code})
         return LayerResult(degraded=(name,))
 

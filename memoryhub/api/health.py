@@ -1,6 +1,8 @@
 """Liveness, readiness and Prometheus metrics (SPEC O4). The endpoints take no key and show no texts."""
 
 from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -8,11 +10,17 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from rest_framework.exceptions import AuthenticationFailed
 
+from memoryhub.api.problems import plain_problem
+from memoryhub.auth.authentication import ApiKeyAuthentication
+from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import own_connection
-from memoryhub.db.schema import waiting_migrations
+from memoryhub.db.schema import newer_migrations, waiting_migrations
+from memoryhub.db.server_version import scheduled_minor, server_version
 from memoryhub.embeddings.registry import embedding_provider
-from memoryhub.jobs.status import DatabaseCollector, jobs_status
+from memoryhub.jobs.models import Worker
+from memoryhub.jobs.status import DatabaseCollector, is_alive, jobs_status
 from memoryhub.llm.errors import ProviderError
 from memoryhub.runtime.postgres import watched_space
 
@@ -29,16 +37,54 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Report readiness of each component; 503 while a required one is missing.
 
     An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed. On a full
-    disk, and where the database takes no writes, reads go on.
+    disk, and where the database takes no writes, reads go on. With `?full` a key of the scope `admin` gets versions,
+    workers and migrations as well.
     """
     with own_connection(), translation.override("en"):
+        if (is_full := "full" in request.GET) and (refusal := _refusal(request)):
+            return refusal
         results = {name: run_check(check) for name, check in CHECKS.items()}
+        more = full_report(timezone.now()) if is_full else {}
     is_ready = all(is_ok for name, (is_ok, _) in results.items() if name not in OPTIONAL_CHECKS)
     body = {
         "status": "ready" if is_ready else "not ready",
         "checks": {name: {"ok": is_ok, "detail": detail} for name, (is_ok, detail) in results.items()},
+        **more,
     }
     return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def _refusal(request: HttpRequest) -> HttpResponse | None:
+    """Return the answer to a caller that may not know versions and hosts: strangers may look for known faults."""
+    try:
+        found = ApiKeyAuthentication().authenticate(request)
+    except AuthenticationFailed as error:
+        return plain_problem(401, "authentication_failed", str(error.detail))
+    if found is None:
+        return plain_problem(401, "not_authenticated", "`?full` needs a key: `Authorization: Bearer <key>`.")
+    if Scope.ADMIN not in found[0].scopes:
+        return plain_problem(403, "permission_denied", "`?full` needs a key with the scope `admin`.")
+    return None
+
+
+def full_report(now: datetime) -> dict[str, Any]:
+    """Return the server's version and age, the workers, and the migrations that either side lacks."""
+    major, minor, text = server_version()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_postmaster_start_time(), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        )
+        started_at, pgvector = cursor.fetchone()
+    return {
+        "server": {
+            "version": text,
+            "missing_releases": max(0, scheduled_minor(major, now.date()) - minor),
+            "started_at": started_at,
+            "pgvector": pgvector,
+        },
+        "migrations": {"waiting": waiting_migrations(), "newer": newer_migrations()},
+        "workers": list(Worker.objects.filter(is_alive()).values("host", "pid", "started_at", "seen_at")),
+    }
 
 
 @require_safe

@@ -29,6 +29,7 @@ from memoryhub.auth.principals import Principal, key_digest
 from memoryhub.db.limits import is_read_only
 from memoryhub.db.pool import answering, turn, turns
 from memoryhub.db.turns import TooManyRequests
+from memoryhub.telemetry.spans import name_request
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
 
@@ -66,6 +67,7 @@ class RequestLimits:
                 "client": request.META.get("REMOTE_ADDR", ""),
             }
             log.info("request", extra=values | _caller(request, response))
+            name_request(str(request.method), values["route"])
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

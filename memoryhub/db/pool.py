@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Event
@@ -236,7 +237,7 @@ def run_parallel(act: Act[Item, Result], items: Sequence[Item], *, at_once: int)
     with ThreadPoolExecutor(at_once, "side-by-side") as threads:
         try:
             for _ in range(at_once):
-                threads.submit(_work, act, queue, results, stopped)
+                threads.submit(copy_context().run, _work, act, queue, results, stopped)
             for _ in range(at_once):
                 while (future := results.get()) is not None:
                     yield future.result()

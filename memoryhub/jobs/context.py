@@ -52,6 +52,7 @@ class JobContext:
     cursor: Any
     lease_seconds: int
     ends_at: float = field(repr=False)
+    traceparent: str | None = None
 
     @property
     def fence(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind, limits_of
 from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
+from memoryhub.telemetry.spans import Attributes, Span, root
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ def run(offered: Offer, worker: UUID) -> None:
         kind = job_kind(offered.kind)
         job = claim(offered, kind, worker=worker)
         if job is not None:
-            _work(job, kind.run)
+            with job_span(job) as span:
+                _work(job, kind.run, span)
     except UnknownKind as error:
         # The job's kind is not registered. Its jobs stay queued, as a later release may register it again.
         log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
@@ -44,19 +46,31 @@ def run(offered: Offer, worker: UUID) -> None:
         connection.close()
 
 
-def _work(job: JobContext, run: Run) -> None:
+def job_span(job: JobContext) -> Span:
+    """Return the span of an attempt, in the trace of what caused the job."""
+    values: Attributes = {
+        "memoryhub.job.id": str(job.id),
+        "memoryhub.job.kind": job.kind,
+        "memoryhub.job.attempt": job.attempt,
+    }
+    return root(f"job {job.kind}", values, kind="consumer", traceparent=job.traceparent)
+
+
+def _work(job: JobContext, run: Run, span: Span) -> None:
     log_values = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
     try:
         with renew_lease(job):
             for check in ORDER_CHECKS:
                 check(job)
             job.finish(run(job))
-    except LeaseLost:
+    except LeaseLost as error:
+        span.fail(error)
         log.warning("result refused: lease lost", extra=log_values)
     except (Exception, TimeoutException) as error:
         if connection.connection is not None and not connection.is_usable():
             connection.close()
         failure, message = error, error_text(error)
+        span.fail(error)
         outcome = release(job, lambda attempts: outcome_of(failure, attempts), error=message)
         state = outcome.state.value if outcome else "lost"
         log.warning("job did not succeed", extra={**log_values, "state": state, "error": message})
@@ -106,7 +120,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         _postpone(offered.job_id)
     if not rows:
         return None
-    job_id, actor_id, key, payload, order, attempt, cursor = rows[0]
+    job_id, actor_id, key, payload, order, attempt, cursor, traceparent = rows[0]
     return JobContext(
         id=UUID(str(job_id)),
         kind=kind.name,
@@ -119,6 +133,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         cursor=_decode(cursor),
         lease_seconds=kind.lease_seconds,
         ends_at=time.monotonic() + kind.limit_seconds,
+        traceparent=traceparent,
     )
 
 

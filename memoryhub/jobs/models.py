@@ -36,6 +36,7 @@ class Job(models.Model):
     )
     payload = models.JSONField(default=dict, blank=True)
     order = models.JSONField(null=True, blank=True, help_text="The caller that ordered it; empty: the server.")
+    traceparent = models.CharField(max_length=55, null=True, blank=True, help_text="The trace of what caused it.")
     lane = models.CharField(max_length=64, db_default="", help_text="Caller or user by whom jobs take turns.")
     turn_at = models.DateTimeField(db_default=Now(), help_text="Its place in the order of the queue.")
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)

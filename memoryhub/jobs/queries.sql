@@ -28,9 +28,9 @@ WITH waiting AS (
     ORDER BY id LIMIT 1
 ), fresh AS (
     INSERT INTO memoryhub_job
-        (id, actor_id, kind, key, payload, "order", lane, turn_at, state, attempts, excused, due_at, error)
+        (id, actor_id, kind, key, payload, "order", lane, turn_at, state, attempts, excused, due_at, error, traceparent)
     SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, %(order)s::jsonb, %(lane)s::varchar, {next_turn}, 'queued', 0, 0,
-        now() + %(delay_seconds)s * interval '1 second', ''
+        now() + %(delay_seconds)s * interval '1 second', '', %(traceparent)s::varchar
     WHERE NOT EXISTS (SELECT FROM waiting)
     ON CONFLICT DO NOTHING
     RETURNING id
@@ -54,10 +54,11 @@ SELECT pg_advisory_xact_lock_shared(lock) FROM (
 ) AS locks
 
 -- name: enqueue_all
-INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, lane, turn_at, state, attempts, excused, due_at, error)
+INSERT INTO memoryhub_job
+    (id, actor_id, kind, key, payload, lane, turn_at, state, attempts, excused, due_at, error, traceparent)
 SELECT id, %(actor)s, kind, key, payload, %(lane)s::varchar,
     {next_turn} + (row_number() OVER () - 1) * interval '10 seconds', 'queued', 0, 0,
-    now() + delay_seconds * interval '1 second', ''
+    now() + delay_seconds * interval '1 second', '', %(traceparent)s::varchar
 FROM unnest(%(ids)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(payloads)s::jsonb[], %(delays)s::float8[])
     AS wanted (id, kind, key, payload, delay_seconds)
 WHERE NOT EXISTS (
@@ -126,7 +127,7 @@ SET state = 'running', attempts = job.attempts + 1, worker = %(worker)s, started
 FROM free
 WHERE job.id = free.id AND free.state = 'queued'
     AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
-RETURNING job.id, job.actor_id, job.key, job.payload, job."order", job.attempts, job.cursor
+RETURNING job.id, job.actor_id, job.key, job.payload, job."order", job.attempts, job.cursor, job.traceparent
 
 -- name: serialize_claims
 -- Serializes claims under a limit, so that each counts the one before it.

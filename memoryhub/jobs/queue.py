@@ -15,6 +15,7 @@ from memoryhub.ids import new_id
 from memoryhub.jobs.context import query
 from memoryhub.jobs.registry import KINDS, Event, job_kind, limits_of, schedules
 from memoryhub.jobs.retries import next_firing
+from memoryhub.telemetry.spans import traceparent
 
 OFFERED_SECONDS: Final = 10
 """Time for which a fetched job that was not started is not offered again."""
@@ -37,10 +38,10 @@ def enqueue(
     """Put a job into the queue and return its id; call it in the transaction of the change that causes it.
 
     With a `key`, at most one job of this actor, kind and key is queued: if there is one, its id is returned, it starts
-    after the caller's transaction, and its delay is unchanged. A running job does not count, as it may have read its
-    input before the change. `payload` holds ids and numbers, never a text. `order` is the caller's `order_of`; orders
-    of different callers have different keys. `lane` names the caller whose change causes the job: callers take turns,
-    and where none is known, actors. Raises UnknownKind, OrderRefused.
+    after the caller's transaction, and its delay is unchanged; it continues the trace of its first cause. A running job
+    does not count, as it may have read its input before the change. `payload` holds ids and numbers, never a text.
+    `order` is the caller's `order_of`; orders of different callers have different keys. `lane` names the caller that
+    causes the job: callers take turns, and where none is known, actors. Raises UnknownKind, OrderRefused.
     """
     kind = job_kind(name)
     if order is not None and (
@@ -54,6 +55,7 @@ def enqueue(
         "order": None if order is None else json.dumps(dict(order)),
         "lane": _lane(lane or (order or {}).get("id", ""), actor_id),
         "key": key,
+        "traceparent": traceparent(),
         "payload": json.dumps(dict(payload or {})),
         "delay_seconds": delay_seconds,
     }
@@ -87,6 +89,7 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID, lane: str = "") -> N
     values: dict[str, Any] = {
         "actor": actor_id,
         "lane": _lane(lane, actor_id),
+        "traceparent": traceparent(),
         "ids": [new_id() for _ in orders],
         "kinds": [job_kind(order.kind).name for order in orders],
         "keys": [order.key for order in orders],

@@ -32,6 +32,7 @@ from memoryhub.auth.principals import Principal, Scope
 from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.db.pool import return_connection, turn
 from memoryhub.db.turns import TooManyRequests
+from memoryhub.telemetry.spans import span
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import UnusableJSON, mend
 
@@ -201,7 +202,8 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
         if not throttle.allow_request(SimpleNamespace(user=call.principal), None):  # type: ignore[arg-type]
             raise Throttled(wait=throttle.wait())
         call.require(scope)
-        with turn(call.api_key.digest):
+        values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+        with turn(call.api_key.digest), span(f"execute_tool {name}", values):
             return act()
     except TooManyRequests as error:
         outcome = "429"

@@ -32,6 +32,7 @@ from memoryhub.env import (
     read_secret_files,
     unknown_settings,
 )
+from memoryhub.logs import LINE, SafeJsonFormatter
 from memoryhub.runtime.database import database_settings
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, listen, wait_until
@@ -51,6 +52,7 @@ MAX_FAILED_STARTS = 3  # give up on a web server that died so often without ever
 EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
 
 Say = Callable[[str], None]
+log = logging.getLogger("memoryhub.supervisor")
 
 
 class SupervisorError(Exception):
@@ -463,15 +465,26 @@ def stop(environment: Environment, *, say: Say) -> None:
 
 def main() -> int:
     """Run the programs that the command line names, or all; `manage.py serve` becomes this."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    as_json = writes_json()
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeJsonFormatter(LINE) if as_json else logging.Formatter("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         programs = programs_named(sys.argv[1:])
         read_secret_files(os.environ)
-        Supervisor(read_environment(), say=_say, programs=programs).run()
+        Supervisor(read_environment(), say=log.info if as_json else _say, programs=programs).run()
     except (SupervisorError, PostgresError, EnvironmentProblem) as problem:
-        sys.stderr.write(f"memoryhub: {problem}\n")
+        if as_json:
+            log.error(str(problem))
+        else:
+            sys.stderr.write(f"memoryhub: {problem}\n")
         return 1
     return 0
+
+
+def writes_json() -> bool:
+    """Return whether lines are JSON as those of the programs are; a person at a terminal reads text."""
+    return os.environ.get("MEMORYHUB_LOG_FORMAT", "").strip().lower() in ("", "json") and not sys.stdout.isatty()
 
 
 def _say(line: str) -> None:

@@ -20,6 +20,7 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
+from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
@@ -233,6 +234,9 @@ def delete_locked(memories: Sequence[Memory], *, actor: Actor, by: Principal, re
     delete_without_tombstones(actor=actor, memory_ids=memory_ids, by=by, reason=reason, now=now)
 
 
+@memory_operation(
+    "delete_memory", lambda _nothing, arguments: {"gen_ai.memory.record.count": len(arguments["memory_ids"])}
+)
 def delete_without_tombstones(
     *, actor: Actor, memory_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
 ) -> None:
@@ -248,6 +252,7 @@ def delete_without_tombstones(
     )
 
 
+@memory_operation("update_memory", lambda _memory, _arguments: {"gen_ai.memory.record.count": 1})
 def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
     now: datetime, allowed: frozenset[Status] = frozenset(Status), batch: UUID | None = None,

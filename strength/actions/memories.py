@@ -19,6 +19,7 @@ from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
+from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
@@ -63,6 +64,9 @@ from strength.models.locks import lock_shared
 RETRY_WINDOW: Final = timedelta(minutes=1)
 
 
+@memory_operation(
+    "upsert_memory", lambda written, _arguments: {"gen_ai.memory.record.count": 1, "memoryhub.created": int(written[1])}
+)
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
     """Write a memory and return it with True, or reinforce its duplicate and return that with False.
 

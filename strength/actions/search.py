@@ -20,6 +20,7 @@ from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates, words_text
 from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
+from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
@@ -84,6 +85,20 @@ class SearchResults:
     degraded: tuple[str, ...] = ()
 
 
+def _numbers_of_search(results: SearchResults, _arguments: object) -> dict[str, Any]:
+    return {
+        "gen_ai.memory.record.count": len(results.found),
+        "memoryhub.candidates": results.candidate_count,
+        "memoryhub.scores": [round(hit.final_score, 4) for hit in results.found],
+        "memoryhub.degraded": bool(results.degraded),
+    }
+
+
+def _numbers_of_namespaces(groups: Mapping[str, Sequence[FoundMemory]], _arguments: object) -> dict[str, Any]:
+    return {"gen_ai.memory.record.count": sum(map(len, groups.values()))}
+
+
+@memory_operation("search_memory", _numbers_of_search)
 def search_memories(
     *,
     tenant: Tenant,
@@ -114,6 +129,7 @@ def search_memories(
     return SearchResults(found, candidate_count, (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ())
 
 
+@memory_operation("search_memory", _numbers_of_namespaces)
 def retrieve_memories(
     *, tenant: Tenant, query: SearchQuery, config: Mapping[str, Any] | None, by: Principal, mark: bool, now: datetime
 ) -> dict[str, list[FoundMemory]]:

@@ -19,6 +19,7 @@ from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
+from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor
 from strength.actions.drafts import (
     Draft,
@@ -71,6 +72,13 @@ class _BatchDraft(Draft):
         return text_digests(self.memory)
 
 
+@memory_operation(
+    "upsert_memory",
+    lambda items, _arguments: {
+        "gen_ai.memory.record.count": len(items),
+        "memoryhub.created": sum(item.is_new for item in items),
+    },
+)
 def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime) -> list[BatchItem]:
     """Write memories with the results of successive `write_memory` calls; an invalid one does not affect the others.
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, Value
@@ -38,6 +38,7 @@ from memoryhub.api.pagination import Cursor, CursorPagination, PageQuery, page_o
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.principals import Scope
+from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.tenancy.policy import Trust
 from memoryhub.validators import UnusableJSON, parse_json
@@ -46,6 +47,7 @@ from strength.actions.drafts import NewMemory
 from strength.actions.filters import ALL, MemorySelection, page_by_strength, select_memories, strengths_of
 from strength.actions.forgetting import delete_with_sources, remaining_sources
 from strength.actions.memories import supersede_memory, write_memory
+from strength.actions.search import MemorySearch, search_memories
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status
@@ -53,6 +55,7 @@ from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 from strength.models.memory import load_memories
 
 MAX_DIMENSIONS = 16_000
+MAX_FOUND = 200
 MAX_STRENGTH = 1_000_000.0
 DATE_TIME = serializers.DateTimeField()
 ORDERINGS = {"created_at": "created_at", "strength": "strength", "last_accessed_at": "last_used"}
@@ -294,6 +297,18 @@ class MemoryQuery(TenantQuery, SelectionSerializer):
 
 class MemoryListQuery(MemoryQuery, PageQuery):
     ordering = OneOf(choices=[f"{sign}{name}" for name in ORDERINGS for sign in ("", "-")], default="-created_at")
+    q = TextField(
+        required=False,
+        max_length=MAX_CONTENT_LENGTH,
+        help_text="Only the best matches of this text, as `POST memories/search` finds them, in one page.",
+    )
+
+
+WITH_QUERY: Final = frozenset(
+    {"agent_id", "user_id", "q", "limit"}
+    | {"kind", "namespace", "tag", "status", "metadata", "pinned", "as_of", "created_after", "created_before"}
+)
+"""Parameters of the list that a search knows as well."""
 
 
 class CountOut(serializers.Serializer):
@@ -378,8 +393,10 @@ class MemoryView(ApiView):
 class Memories(MemoryView):
     @operation("memories_list", Scope.READ, parameters=[MemoryListQuery], responses=page_of(MemoryOut))
     def get(self, request: Request) -> Response:
-        """List an actor's memories."""
+        """List an actor's memories; with `q` the best matches of a text, without marking them as candidates."""
         values = self.query(MemoryListQuery)
+        if "q" in values:
+            return self.best_matches(values)
         sign = "-" if values["ordering"].startswith("-") else ""
         column = ORDERINGS[values["ordering"].lstrip("-")]
         tenant = self.reading(values)
@@ -388,6 +405,23 @@ class Memories(MemoryView):
         if column == "strength":
             paginator = StrengthPages(tenant.actor_id, ALL if "as_of" in values else values["status"])
         return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"), paginator=paginator)
+
+    def best_matches(self, values: dict[str, Any]) -> Response:
+        """Answer with the matches of a search as the only page. Raises ValidationError for what a search has not."""
+        problems = {name: ["cannot be combined with q."] for name in self.request.query_params.keys() - WITH_QUERY}
+        if values.get("limit", 0) > MAX_FOUND:
+            problems["limit"] = [f"must be {MAX_FOUND} at most with q."]
+        if problems:
+            raise serializers.ValidationError(problems)
+        tenant = self.reading(values)
+        search = MemorySearch(
+            query=text_query(values["q"], payer=tenant.payer),
+            filters=SelectionSerializer.selection(values, tenant),
+            limit=values.get("limit"),
+        )
+        found = search_memories(tenant=tenant, search=search, by=self.principal, mark=False, now=self.now).found
+        shown = self.shown(MemoryOut, [hit.memory for hit in found])
+        return Response({"next": None, "previous": None, "results": shown})
 
     @operation("memories_create", Scope.WRITE, request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut})
     def post(self, request: Request) -> Response:

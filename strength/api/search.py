@@ -28,7 +28,7 @@ from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
 from strength.actions.filters import MemorySelection
 from strength.actions.search import FoundMemory, MemorySearch, retrieve_memories, search_memories
-from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
+from strength.api.memories import MAX_FOUND, EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 
 MAX_OTHERS = 20
@@ -70,7 +70,7 @@ class SearchIn(TenantSerializer):
     embedding = EmbeddingField(required=False)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     project = TextField(required=False, allow_null=True, max_length=255, default=None)
-    limit = serializers.IntegerField(required=False, min_value=0, max_value=200)
+    limit = serializers.IntegerField(required=False, min_value=0, max_value=MAX_FOUND)
     candidate_limit = serializers.IntegerField(required=False, min_value=1, max_value=1000)
     similarity_threshold = serializers.FloatField(required=False, min_value=-1, max_value=1)
     filters = FiltersIn(required=False, default=dict)

@@ -8,6 +8,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from copy import deepcopy
 from io import BytesIO
 from itertools import count, cycle, islice
@@ -789,7 +790,7 @@ def test_chunked_body_over_asgi(planted: Planted, megabytes: int) -> None:
         (b"content-type", b"application/json"),
         (b"transfer-encoding", b"chunked"),
     ]
-    sent = async_to_sync(_asgi)(messages, headers, f"{API}/sessions")
+    sent = copy_context().run(async_to_sync(_asgi), messages, headers, f"{API}/sessions")  # its id stays in there
     status = sent[0]["status"]
     content_type = {name.lower(): value for name, value in sent[0]["headers"]}[b"content-type"].decode()
     check_answer(status, content_type, b"".join(message.get("body", b"") for message in sent[1:]), megabytes)

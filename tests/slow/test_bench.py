@@ -232,6 +232,12 @@ def test_first_byte_measures_what_memory_adds() -> None:
     assert found["with memory, ms"]["p50"] > found["the vendor alone, ms"]["p50"] > 0
 
 
+def test_tracing_measures_searches_by_the_share_that_is_recorded() -> None:
+    found = figures("tracing", "--memories", "50", "--searches", "5")
+    assert list(found) == ["off", "on, none recorded", "on, a tenth", "on, all"]
+    assert all(each["p50"] > 0 for each in found.values())
+
+
 def test_what_if_measures_contexts_that_are_assembled_again() -> None:
     found = figures("what_if", "--memories", "50", "--expectations", "5")
     assert {name.split(",")[0] for name in found} == {"what-if of 5 contexts", "check of 5 expectations"}

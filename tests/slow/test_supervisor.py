@@ -173,6 +173,8 @@ def test_serve_survives_the_death_of_its_parts_and_ends_all_at_ctrl_c(serve: Ser
     assert serving.wait_for_exit() == 0, serving.said()
     assert serving.nothing_is_left()
     assert "Traceback" not in serving.said()
+    lines = [json.loads(line) for line in serving.said().splitlines() if "memoryhub.supervisor" in line]
+    assert {"PostgreSQL runs again.", "Stopping."} <= {line["message"] for line in lines}
 
 
 @linux_only
@@ -214,7 +216,8 @@ def test_two_run_side_by_side_a_second_on_the_same_folder_is_refused_and_stop_st
 
     refused = serve(first.data_dir.parent)
     assert refused.wait_for_exit() == 1
-    assert f"already runs on {first.data_dir}: process {first.process.pid}" in refused.said()
+    reason = json.loads(refused.output.read_text())["message"]
+    assert f"already runs on {first.data_dir}: process {first.process.pid}" in reason
     stopped = first.run("stop")
 
     assert stopped.returncode == 0, stopped.stderr
@@ -254,8 +257,8 @@ def test_a_model_that_never_answers_does_not_hold_up_the_end(serve: Serve, monke
         for connection in asked:
             connection.close()
     assert serving.nothing_is_left()
-    _, _, last_lines = serving.output.read_text().partition("Stopping.\n")
-    logged = [json.loads(line) for line in last_lines.splitlines()]  # each in the form of all
+    _, _, last_lines = serving.output.read_text().partition('"Stopping."')
+    logged = [json.loads(line) for line in last_lines.splitlines()[1:]]  # each in the form of all
     assert [line["state"] for line in logged if line["name"] == "memoryhub.jobs.executor"][:1] == ["queued"]
     assert any("graceful shutdown" in line["message"] for line in logged)
 

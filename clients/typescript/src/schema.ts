@@ -307,7 +307,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List an actor's memories. */
+        /** @description List an actor's memories; with `q` the best matches of a text, without marking them as candidates. */
         get: operations["memories_list"];
         put?: never;
         /**
@@ -4990,6 +4990,8 @@ export interface operations {
                  */
                 ordering?: "created_at" | "-created_at" | "strength" | "-strength" | "last_accessed_at" | "-last_accessed_at";
                 pinned?: boolean | null;
+                /** @description Only the best matches of this text, as `POST memories/search` finds them, in one page. */
+                q?: string;
                 source?: ("education" | "task" | "manual" | "extraction" | "import")[];
                 /**
                  * @description * `active` - active

@@ -6,18 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from django.conf import settings
 from django.db import Error, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from memoryhub.llm.errors import BadAnswer, ProviderError
-from memoryhub.llm.types import Completion
+from memoryhub.llm.types import Completion, Operation
 from memoryhub.llm.usage.calibration import calibrate_when_due
 from memoryhub.llm.usage.caps import OK, Payer, Size
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.prices import PriceList
+from memoryhub.telemetry.spans import NONE, Span, span
 from memoryhub.tenancy.models import Actor
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,9 @@ def _insert(entry: LedgerEntry) -> None:
             entry.save(force_insert=True)
 
 
+GENAI_PROVIDERS: Final = {"azure": "azure.ai.openai"}
+"""Names of providers in OpenTelemetry's conventions, where they differ."""
+
 INTERRUPTED = "interrupted"
 """Outcome of a call after its caller disconnected or stopped."""
 TRUNCATED = "truncated"
@@ -108,6 +112,7 @@ class Meter:
     answer: Completion | None = field(default=None, init=False)
     failures: list[CallEnding] = field(default_factory=list, init=False)
     started: float = field(default=0.0, init=False)
+    span: Span = field(default=NONE, init=False, repr=False)
 
     def __enter__(self) -> Self:
         self.start()
@@ -118,6 +123,10 @@ class Meter:
 
     def start(self) -> None:
         self.started = time.perf_counter()
+        values = {"memoryhub.operation": self.operation, "gen_ai.operation.name": self._genai_operation}
+        values |= {"gen_ai.provider.name": GENAI_PROVIDERS.get(self.provider, self.provider)}
+        name = f"{self._genai_operation} {self.model}"
+        self.span = span(name, values | {"gen_ai.request.model": self.model}, kind="client")
 
     def failed(self, error: ProviderError, pause_seconds: float) -> None:
         """Note an attempt that failed; the next begins after the pause."""
@@ -126,6 +135,7 @@ class Meter:
 
     def stop(self, error: BaseException | None) -> None:
         """Write all attempts into the ledger, the last with the error that it ended in."""
+        self._end_span(error)
         endings = [*self.failures]
         # A cancellation during a pause interrupts no attempt.
         is_under_way = not self.failures or time.perf_counter() >= self.started
@@ -134,6 +144,26 @@ class Meter:
         size = self.size()
         for ending in endings:
             record(self._entry(ending, size))
+
+    @property
+    def _genai_operation(self) -> str:
+        return "chat" if self.operation in set(Operation) else "embeddings"
+
+    def _end_span(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.span.fail(outcome_of(error))
+        if self.failures:
+            self.span.set({"memoryhub.failed_attempts": len(self.failures)})
+        if self.answer is not None:
+            self.span.set(
+                {
+                    "gen_ai.response.model": self.answer.model,
+                    "gen_ai.usage.input_tokens": self.answer.input_tokens,
+                    "gen_ai.usage.output_tokens": self.answer.output_tokens,
+                    "gen_ai.usage.cache_read.input_tokens": self.answer.cache_read_tokens,
+                }
+            )
+        self.span.end()
 
     def _ending(self, error: BaseException | None) -> CallEnding:
         latency_ms = max(0.0, time.perf_counter() - self.started) * 1000

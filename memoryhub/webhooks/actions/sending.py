@@ -20,6 +20,7 @@ import httpcore2
 from django.conf import settings
 from standardwebhooks import Webhook
 
+from memoryhub.telemetry.spans import span
 from memoryhub.webhooks.domain.addresses import AddressRefused, check_url, may_reach
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -150,8 +151,7 @@ class Sender:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._pool.close()
 
-    def send(self, message: Message, *, now: datetime) -> Answer:
-        """Send a message; the answer's body is not kept. Errors are named without what a receiver wrote."""
+    def _send(self, message: Message, now: datetime) -> Answer:
         began = time.monotonic()
         self._ends_at = began + TIMEOUT_SECONDS
         data, headers = message.signed(now)
@@ -167,6 +167,16 @@ class Sender:
         except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol):
             answer = Answer(error="no HTTP answer")
         return Answer(answer.status, answer.error, int((time.monotonic() - began) * 1000))
+
+    def send(self, message: Message, *, now: datetime) -> Answer:
+        """Send a message; the answer's body is not kept. Errors are named without what a receiver wrote."""
+        with span("deliver webhook", {"http.request.method": "POST"}, kind="client") as delivery:
+            answer = self._send(message, now)
+            if answer.error:
+                delivery.fail(answer.error)
+            else:
+                delivery.set({"http.response.status_code": answer.status or 0})
+            return answer
 
     def _post(self, data: bytes, headers: Mapping[str, str]) -> Answer:
         sent = [("content-type", "application/json"), ("user-agent", USER_AGENT), *headers.items()]

@@ -699,6 +699,34 @@ def listed(client: APIClient, **filters: Any) -> set[str]:
     return found
 
 
+def test_a_list_with_q_has_what_a_search_finds(client: APIClient) -> None:
+    for count, tea in enumerate(("green", "black", "white")):
+        wrote(client, f"likes {tea} tea", kind="preference", tags=[tea], namespace=f"/tea/{count}/")
+    wrote(client, "rides a bicycle")
+    address = f"{API}/memories?agent_id=kana&user_id=hiroki&q=green+tea"
+
+    def listed(filters: str = "") -> list[str]:
+        page = client.get(address + filters).json()
+        assert (page["next"], page["previous"]) == (None, None)
+        return [each["content"] for each in page["results"]]
+
+    assert listed() == texts(search(client, mark_candidates=False)) and listed()[0] == "likes green tea"
+    assert listed("&limit=1") == ["likes green tea"]
+    assert listed("&tag=black&kind=preference&namespace=/tea/&status=all&pinned=false") == ["likes black tea"]
+    assert listed("&created_before=2020-01-01T00:00:00Z") == listed("&pinned=true") == []
+    assert not Memory.objects.with_numbers().filter(numbers__candidate_count__gt=0), "a GET changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("filters", "field"),
+    [("ordering=strength", "ordering"), ("cursor=x", "cursor"), ("trust=trusted", "trust"), ("limit=201", "limit")],
+)
+def test_a_list_with_q_refuses_what_a_search_has_not(client: APIClient, filters: str, field: str) -> None:
+    wrote(client)
+    assert refused_field(client.get(f"{API}/memories?agent_id=kana&user_id=hiroki&q=tea&{filters}")) == field
+    assert client.get(f"{API}/memories?agent_id=kana&user_id=hiroki&q=%20").status_code == 400
+
+
 def test_lists_leave_out_what_has_ended_unless_asked(client: APIClient) -> None:
     now = datetime.now(UTC)
     day = timedelta(days=1)

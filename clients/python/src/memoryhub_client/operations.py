@@ -124,7 +124,7 @@ class Operations:
 
     @listing
     def memories_list(self, **query: Unpack[t.MemoriesListQuery]) -> Call[t.Memory]:
-        """List an actor's memories."""
+        """List an actor's memories; with `q` the best matches of a text, without marking them as candidates."""
         return Call("GET", path("memories"), query, tenant="query")
 
     @operation

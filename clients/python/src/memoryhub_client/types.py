@@ -1817,6 +1817,7 @@ class ExpectationsListQuery(Whose, Paging, total=False):
 
 class MemoriesListQuery(MemoriesCountQuery, Paging, total=False):
     ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
+    q: str
 
 
 class MemoryDeleteQuery(TypedDict, total=False):

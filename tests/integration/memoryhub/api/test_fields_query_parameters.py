@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 API = "/api/v1"
 UNKNOWN = (
     "agent", "agentid", "Agent_id", "user", "userId", "limits", "page", "page_size", "offset", "sort", "order",
-    "order_by", "q", "filter", "type", "statuses", "name_space", "created", "since", "nonsense",
+    "order_by", "query", "filter", "type", "statuses", "name_space", "created", "since", "nonsense",
 )  # fmt: skip
 OWNED = {"agent_id": "kana", "user_id": "hiroki"}
 

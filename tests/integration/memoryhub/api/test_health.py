@@ -2,10 +2,13 @@
 
 import json
 import os
+from collections.abc import Callable
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -22,8 +25,9 @@ from memoryhub.api import health
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.principals import command
+from memoryhub.auth.principals import Scope, command
 from memoryhub.jobs import status
+from memoryhub.jobs.models import Worker
 from memoryhub.management.commands import first_run as first_run_command
 from memoryhub.runtime.postgres import PostgresError
 from memoryhub.tenancy.models import Agent
@@ -55,6 +59,35 @@ def test_readyz_is_english_for_every_browser(db: None) -> None:
     detail = Client().get("/readyz", headers={"Accept-Language": "ja"}).json()["checks"]["workers"]["detail"]
 
     assert detail.startswith("No worker is running (none was ever seen)") and "manage.py run_worker" in detail
+
+
+def test_full_readyz_names_versions_workers_and_migrations_to_an_admin(make_client: Callable[..., APIClient]) -> None:
+    admin = make_client(scopes=[Scope.ADMIN])
+    Worker.objects.create(id=uuid4(), host="alpha", pid=7, settings={"SECRET_KEY": "a digest"})
+    Worker.objects.create(id=uuid4(), host="beta", pid=8, seen_at=NOW)
+    MigrationRecorder.Migration.objects.create(app="strength", name="9999_of_a_newer_release")
+    answer = admin.get("/readyz?full")
+    body = answer.json()
+    assert answer.status_code == 200 and body["status"] == "ready" and "database" in body["checks"]
+    assert body["server"]["version"].split(".")[0].isdecimal() and body["server"]["missing_releases"] >= 0
+    assert body["server"]["pgvector"] and datetime.fromisoformat(body["server"]["started_at"])
+    assert body["migrations"] == {"waiting": [], "newer": ["strength.9999_of_a_newer_release"]}
+    assert [(each["host"], each["pid"]) for each in body["workers"]] == [("alpha", 7)]
+    assert "digest" not in answer.content.decode()
+
+
+def test_full_readyz_is_for_keys_of_an_admin(make_client: Callable[..., APIClient]) -> None:
+    refusals = [
+        APIClient().get("/readyz?full"),
+        APIClient().get("/readyz?full", headers={"Authorization": "Bearer mh_wrong"}),
+        make_client(scopes=[Scope.READ, Scope.WRITE, Scope.CURATE]).get("/readyz?full=1"),
+    ]
+    assert [(each.status_code, each.json()["code"]) for each in refusals] == [
+        (401, "not_authenticated"),
+        (401, "authentication_failed"),
+        (403, "permission_denied"),
+    ]
+    assert not any("server" in each.json() for each in refusals)
 
 
 def test_readyz_says_503_where_migrations_wait(db: None) -> None:
