@@ -1,6 +1,8 @@
 """Liveness, readiness and Prometheus metrics (SPEC O4). The endpoints take no key and show no texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -8,8 +10,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 
 from memoryhub.db.pool import own_connection
+from memoryhub.db.replication import replication
 from memoryhub.db.schema import waiting_migrations
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.status import DatabaseCollector, jobs_status
@@ -45,6 +49,23 @@ def readyz(request: HttpRequest) -> HttpResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     with own_connection():
         return HttpResponse(generate_latest(DatabaseCollector.registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _standbys(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    seconds = GaugeMetricFamily(
+        "memoryhub_standby_lag_seconds", "How far a standby's replay is behind.", labels=["standby"]
+    )
+    size = GaugeMetricFamily(
+        "memoryhub_standby_lag_bytes", "Log of the database that a standby has not replayed.", labels=["standby"]
+    )
+    for standby in replication().standbys if now else ():
+        if standby.state is not None:
+            seconds.add_metric([standby.name], standby.lag_seconds)
+            size.add_metric([standby.name], standby.lag_bytes)
+    yield from (seconds, size)
+
+
+STANDBYS: Final = DatabaseCollector(_standbys)
 
 
 def run_check(check: Callable[[], CheckResult]) -> CheckResult:

@@ -1,4 +1,4 @@
-"""A primary is lost and its standby takes over (SPEC O17)."""
+"""A primary is lost and its standby takes over (SPEC O8)."""
 
 import sys
 
