@@ -1,6 +1,7 @@
 """Django's settings of the database, embedded or external (SPEC O2). Without Django, as the supervisor uses it too."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,34 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 POOL_WAIT_SECONDS = 10.0  # the pool serves in order of waiting; after this time, clients have given up
+REPLICA_WAIT_SECONDS = 1.0
 RECONNECT_SECONDS = 1.0  # the pool doubles the pause after each attempt to connect; with its default up to minutes
 POSTGRESQL_PORT = 5432
 OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
+
+
+def databases(environment: Environment) -> dict[str, dict[str, object]]:
+    """Return Django's settings of the primary, and in web servers those of replicas (`MEMORYHUB_REPLICA_URLS`)."""
+    primary = database_settings(environment)
+    if not environment.replica_urls:
+        return {"default": primary}
+    primary["ENGINE"] = "memoryhub.db.replicated"
+    replicas = {
+        f"replica{number}": _replica(replace(environment, database_url=url))
+        for number, url in enumerate(environment.replica_urls, start=1)
+    }
+    return {"default": primary, **(replicas if environment.is_web else {})}
+
+
+def _replica(environment: Environment) -> dict[str, object]:
+    settings = database_settings(environment)
+    options: Any = settings["OPTIONS"]
+    # The primary answers instead of a replica that is away: soon, and without connections that are held for it.
+    options |= {
+        "connect_timeout": 2,
+        "pool": {**options.get("pool", {}), "min_size": 0, "timeout": REPLICA_WAIT_SECONDS},
+    }
+    return settings
 
 
 def database_settings(environment: Environment) -> dict[str, object]:

@@ -116,6 +116,11 @@ class Pair(EmbeddedCluster):
             return primary
         return Addresses(**primary.__dict__, standby_port=self.standby.info.port)
 
+    def primary_url(self) -> str:
+        primary = super().connection()
+        assert primary is not None
+        return primary.url()
+
     def start(self) -> ConnectionInfo:
         """Start both; the second time, return how to connect."""
         if self.standby.info is None:
