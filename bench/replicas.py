@@ -48,19 +48,13 @@ def cost(rounds: int, memories: int) -> dict[str, Any]:
     """Return for each kind of request what the primary did without a replica, with one, and the share."""
     with pair() as servers:
         primary = servers.primary_url()
+        size = ["--rounds", str(rounds), "--memories", str(memories), "--data", str(servers.data)]
         figures = {
-            name: _in_a_process(
-                rounds, memories, {"DATABASE_URL": primary, "MEMORYHUB_REPLICA_URLS": replica}, servers.data
-            )
+            name: _in_a_process(size, {"DATABASE_URL": primary, "MEMORYHUB_REPLICA_URLS": replica})
             for name, replica in (("alone", ""), ("replica", servers.standby.url()))
         }
-    shares = {
-        kind: {
-            what: round(figures["replica"][kind][what] / figures["alone"][kind][what], 3)
-            for what in ("statements", "ms")
-        }
-        for kind in KINDS
-    }
+    alone, shared = figures["alone"], figures["replica"]
+    shares = {kind: {what: shared[kind][what] / alone[kind][what] for what in ("statements", "ms")} for kind in KINDS}
     return {**figures, "shares": shares}
 
 
@@ -78,7 +72,7 @@ def measure(rounds: int, memories: int, data: Path) -> dict[str, Any]:
     from django.core.management import call_command
     from psycopg import Cursor
 
-    from bench import cost
+    from bench import cost as filling
     from bench.cost import WARM, Asker
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
@@ -92,7 +86,7 @@ def measure(rounds: int, memories: int, data: Path) -> dict[str, Any]:
         counts[cursor.connection.info.port == port] += bool(args[0])
         return execute(cursor, *args, **options)
 
-    cost.MEMORIES, cost.MESSAGES = memories, 3 * memories
+    filling.MEMORIES, filling.MESSAGES = memories, 3 * memories
     asker, figures = Asker(harness.everything_key()), {}
     for kind in KINDS:
         requests = [asker.request(kind, number) for number in range(WARM + rounds)]
