@@ -19,7 +19,9 @@ _UNLOGGED: Final = re.compile(r'"?\bmemoryhub_(?:sharedvalue|callsum|position)\b
 """Tables that a standby does not have."""
 
 _OF_ONE_HOST: Final = re.compile(
-    r'\s*(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+"?memoryhub_(?:sharedvalue|callsum|position|worker)\b', re.I
+    r"\s*(?:WITH\s+\w+\s+AS\s*\(\s*)?(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+"
+    r'"?memoryhub_(?:sharedvalue|callsum|position|worker)\b',
+    re.I,
 )
 """Changes that no read on a replica needs: of tables that are not there, and signs of life."""
 

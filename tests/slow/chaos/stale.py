@@ -60,7 +60,7 @@ def stale_reads(servers: Pair, *, delay: float, writes: int) -> dict[str, Any]:
     try:
         for hub in hubs:
             hub.start("--only", "web")
-        hubs[0].key = hubs[1].key = _new_key(hubs[0])
+        hubs[0].key = hubs[1].key = issue_key(hubs[0])
         with ThreadPoolExecutor(CLIENTS) as pool:
             missed = list(pool.map(lambda number: _client(hubs, number, writes // CLIENTS), range(CLIENTS)))
         return {"writes": writes // CLIENTS * CLIENTS, "stale": sum(missed), **replica_reads(hubs[1])}
@@ -68,7 +68,7 @@ def stale_reads(servers: Pair, *, delay: float, writes: int) -> dict[str, Any]:
         stop(hubs)
 
 
-def _new_key(hub: Hub) -> str:
+def issue_key(hub: Hub) -> str:
     command = [
         sys.executable,
         "manage.py",
