@@ -16,6 +16,7 @@ from django.utils import timezone
 from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
+from memoryhub.db import replicas
 from memoryhub.db.replication import STREAMING, Standby, replication
 from memoryhub.db.schema import newer_problem
 from memoryhub.db.server_version import scheduled_minor, server_version
@@ -289,6 +290,16 @@ def followers() -> Iterator[Finding]:
         yield Finding(Level.WARNING, "replication", detail)
 
 
+def read_replicas() -> Iterator[Finding]:
+    """Check that replicas answer, and how much they have to replay."""
+    for alias, waiting in replicas.states():
+        if waiting is None:
+            detail = f"{alias} of MEMORYHUB_REPLICA_URLS does not answer, or is no standby; the primary answers instead"
+            yield Finding(Level.WARNING, "replicas", detail)
+        else:
+            yield Finding(Level.FINE, "replicas", f"{alias} answers, {max(0, waiting):,} bytes of the log to replay")
+
+
 def _follower(standby: Standby) -> Finding:
     if standby.state is None:
         detail = "a standby follows; to see its lag, GRANT pg_read_all_stats to this role"
@@ -389,7 +400,7 @@ def sign_in() -> Iterator[Finding]:
 
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, environment, disk, followers, workers, hosts, embeddings, language_model, words, tokens, spending, access,
-    sign_in, policies,
+    server, environment, disk, followers, read_replicas, workers, hosts, embeddings, language_model, words, tokens,
+    spending, access, sign_in, policies,
 ]  # fmt: skip
 """Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

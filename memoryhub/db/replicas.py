@@ -34,6 +34,8 @@ REPLAYED: Final = """
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint END
 """
 
+WRITTEN: Final = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
+
 DOWN_SECONDS: Final = 5.0
 """A replica that failed is left for so long; then one request tries it."""
 
@@ -157,18 +159,35 @@ def _outcome(alias: str, position: int) -> str:
         if time.monotonic() < down_until:
             return "down"
         _set_down(alias)  # others do not wait for the answer as well
-    try:
-        with connections[alias].cursor() as cursor:
-            cursor.execute(REPLAYED)
-            replayed: int | None = cursor.fetchone()[0]
-    except Error:
-        connections[alias].close()
-        replayed = None
+    replayed = _replayed(alias)
     if replayed is None:  # away, or promoted
         _set_down(alias)
         return "failed"
     _down_until.pop(alias, None)
     return "used" if replayed >= position else "behind"
+
+
+def _replayed(alias: str) -> int | None:
+    """Return up to where a replica has replayed; None where it does not answer, or is none."""
+    try:
+        with connections[alias].cursor() as cursor:
+            cursor.execute(REPLAYED)
+            replayed: int | None = cursor.fetchone()[0]
+            return replayed
+    except Error:
+        connections[alias].close()
+        return None
+
+
+def states() -> Iterator[tuple[str, int | None]]:
+    """Yield each replica with the bytes of the log that it has to replay; None where it cannot be used."""
+    if known := aliases():
+        with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+            cursor.execute(WRITTEN)
+            written = cursor.fetchone()[0]
+        for alias in known:
+            replayed = _replayed(alias)
+            yield alias, None if replayed is None else written - replayed
 
 
 def _set_down(alias: str) -> None:

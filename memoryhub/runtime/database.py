@@ -24,7 +24,7 @@ OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_thresh
 
 
 def databases(environment: Environment) -> dict[str, dict[str, object]]:
-    """Return Django's settings of the primary, and in web servers those of replicas (`MEMORYHUB_REPLICA_URLS`)."""
+    """Return Django's settings of the primary, and those of replicas (`MEMORYHUB_REPLICA_URLS`)."""
     primary = database_settings(environment)
     if not environment.replica_urls:
         return {"default": primary}
@@ -33,17 +33,16 @@ def databases(environment: Environment) -> dict[str, dict[str, object]]:
         f"replica{number}": _replica(replace(environment, database_url=url))
         for number, url in enumerate(environment.replica_urls, start=1)
     }
-    return {"default": primary, **(replicas if environment.is_web else {})}
+    return {"default": primary, **replicas}
 
 
 def _replica(environment: Environment) -> dict[str, object]:
     settings = database_settings(environment)
     options: Any = settings["OPTIONS"]
     # The primary answers instead of a replica that is away: soon, and without connections that are held for it.
-    options |= {
-        "connect_timeout": 2,
-        "pool": {**options.get("pool", {}), "min_size": 0, "timeout": REPLICA_WAIT_SECONDS},
-    }
+    options["connect_timeout"] = 2
+    if environment.is_web:
+        options["pool"] |= {"min_size": 0, "timeout": REPLICA_WAIT_SECONDS}
     return settings
 
 
