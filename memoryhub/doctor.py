@@ -285,7 +285,7 @@ def followers() -> Iterator[Finding]:
         yield Finding(Level.BROKEN, "replication", detail)
     for standby in state.standbys:
         yield _follower(standby)
-    if not state.standbys and "," in settings.DATABASES["default"].get("HOST", ""):
+    if not state.standbys and "," in str(settings.DATABASES["default"].get("HOST", "")):
         detail = "DATABASE_URL has several servers, and no standby follows the primary"
         yield Finding(Level.WARNING, "replication", detail)
 

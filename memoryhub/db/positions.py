@@ -1,6 +1,6 @@
 """Positions in PostgreSQL's log up to which writes were acknowledged, for reads from replicas (ADR 65)."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.db import models
@@ -31,8 +31,12 @@ OF_KEY: Final = """(
 )"""
 
 
-def with_position(keys: "models.QuerySet[Any]") -> "models.QuerySet[Any]":
+Keys = TypeVar("Keys", bound="models.QuerySet[Any]")
+
+
+def with_position(keys: Keys) -> Keys:
     """Add to keys the position that their reads must have, as `position`; nothing where there are no replicas."""
     if not settings.ENVIRONMENT.replica_urls:
         return keys
-    return keys.annotate(position=RawSQL(OF_KEY, (), models.BigIntegerField(null=True)))  # noqa: S611 - a constant
+    position = RawSQL(OF_KEY, (), models.BigIntegerField(null=True))  # noqa: S611 - a constant
+    return keys.annotate(position=position)

@@ -69,7 +69,7 @@ def aliases() -> list[str]:
 
 def replica() -> str | None:
     """Return the replica that this thread's request reads from."""
-    return _thread.reading and _thread.reading.alias
+    return None if _thread.reading is None else _thread.reading.alias
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._has_changes = self._has_committed = False
 
     def _cursor(self, name: str | None = None) -> Any:
-        return super()._cursor(name) if name else self._routed(prepared=False)
+        return super()._cursor(name) if name else self._routed(prepared=False)  # type: ignore[misc]
 
     def prepared_cursor(self) -> Any:
         return self._routed(prepared=True)
@@ -36,11 +36,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _routed(self, *, prepared: bool) -> Any:
         self.close_if_health_check_failed()
         self.ensure_connection()  # as Django's does: some of its code asks for a cursor only to be connected
-        return self._prepare_cursor(RoutedCursor(self, prepared=prepared))
+        return self._prepare_cursor(RoutedCursor(self, prepared=prepared))  # type: ignore[attr-defined]
 
     def open(self, *, prepared: bool) -> Any:
         """Return a cursor of the primary."""
-        return open_prepared(self) if prepared else super()._cursor()
+        return open_prepared(self) if prepared else super()._cursor()  # type: ignore[misc]
 
     def close(self) -> None:
         super().close()

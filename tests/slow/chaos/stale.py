@@ -63,6 +63,8 @@ def stale_reads(servers: Pair, *, delay: float, writes: int) -> dict[str, Any]:
         hubs[0].key = hubs[1].key = issue_key(hubs[0])
         with ThreadPoolExecutor(CLIENTS) as pool:
             missed = list(pool.map(lambda number: _client(hubs, number, writes // CLIENTS), range(CLIENTS)))
+        if any(hub.ended for hub in hubs):
+            raise RuntimeError("\n".join(hub.said()[-2000:] for hub in hubs))
         return {"writes": writes // CLIENTS * CLIENTS, "stale": sum(missed), **replica_reads(hubs[1])}
     finally:
         stop(hubs)
