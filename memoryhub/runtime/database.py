@@ -37,7 +37,10 @@ def databases(environment: Environment) -> dict[str, dict[str, object]]:
 
 
 def _replica(environment: Environment) -> dict[str, object]:
-    settings = database_settings(environment)
+    try:
+        settings = database_settings(environment)
+    except EnvironmentProblem as problem:
+        raise EnvironmentProblem(str(problem).replace("DATABASE_URL", "MEMORYHUB_REPLICA_URLS")) from None
     options: Any = settings["OPTIONS"]
     # The primary answers instead of a replica that is away: soon, and without connections that are held for it.
     options["connect_timeout"] = 2

@@ -19,17 +19,18 @@ from tests.slow.chaos.standby import Pair
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = """
 import django; django.setup()
-from memoryhub.doctor import followers
+from memoryhub.doctor import followers, read_replicas
 from prometheus_client import generate_latest
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.api import health
-for finding in followers(): print(finding.level.value, finding.detail)
+for finding in [*followers(), *read_replicas()]: print(finding.level.value, finding.detail)
 print(generate_latest(DatabaseCollector.registry()).decode())
 """
 
 
-def report(url: str) -> str:
-    environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "memoryhub.settings"}
+def report(url: str, replicas: str = "") -> str:
+    addresses = {"DATABASE_URL": url, "MEMORYHUB_REPLICA_URLS": replicas}
+    environment = {**os.environ, **addresses, "DJANGO_SETTINGS_MODULE": "memoryhub.settings"}
     done = subprocess.run([sys.executable, "-c", REPORT], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -52,7 +53,9 @@ def test_roles_and_lag_are_reported(pair: Pair) -> None:
     assert "GRANT pg_read_all_stats" in report(several)
     with pair._superuser("postgres") as primary:
         primary.execute("GRANT pg_read_all_stats TO memoryhub")
-    said = report(several)
+    said = report(several, replicas=f"{pair.standby.url()},{pair.primary_url()}")
+    assert "ok replica1 answers, 0 bytes of the log to replay" in said
+    assert "warning replica2 of MEMORYHUB_REPLICA_URLS does not answer, or is no standby" in said
     assert "ok standby standby: streaming, synchronous" in said
     assert 'memoryhub_standby_lag_seconds{standby="standby"}' in said
     assert "warning connected to a standby" in report(pair.standby.url())

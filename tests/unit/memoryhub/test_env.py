@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.env import CHECKOUT, SECRETS, EnvironmentProblem, read_environment, read_secret_files, secret_key
-from memoryhub.runtime.database import database_settings
+from memoryhub.runtime.database import database_settings, databases
 
 
 def test_defaults_are_as_documented() -> None:
@@ -117,6 +117,21 @@ def test_several_hosts_are_tried_in_turn_for_the_primary() -> None:
     assert asked["OPTIONS"]["target_session_attrs"] == "read-write"
     one = database_settings(read_environment({"DATABASE_URL": "postgresql://u:p@h/hub"}))
     assert "target_session_attrs" not in one["OPTIONS"]
+
+
+def test_replicas_are_databases_beside_the_primary_that_routes_to_them() -> None:
+    url = "postgresql://u:p@db1.example/hub"
+    assert databases(read_environment({"DATABASE_URL": url})) == {
+        "default": database_settings(read_environment({"DATABASE_URL": url}))
+    }
+    replicas = "postgresql://u:p@db2.example/hub, postgresql://u:p@db3.example:5433/hub"
+    variables = {"DATABASE_URL": url, "MEMORYHUB_REPLICA_URLS": replicas, "MEMORYHUB_PROCESS": "web"}
+    found = databases(read_environment(variables))
+    assert [each["HOST"] for each in found.values()] == ["db1.example", "db2.example", "db3.example"]
+    assert [each["ENGINE"].rpartition(".")[2] for each in found.values()] == ["replicated", "postgresql", "postgresql"]
+    assert found["replica1"]["OPTIONS"]["pool"]["min_size"] == 0
+    with pytest.raises(EnvironmentProblem, match="MEMORYHUB_REPLICA_URLS must look like"):
+        databases(read_environment({**variables, "MEMORYHUB_REPLICA_URLS": "db2.example"}))
 
 
 def test_what_a_url_says_of_the_session_holds_in_every_process() -> None:
