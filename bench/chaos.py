@@ -33,6 +33,7 @@ from bench import harness
 from bench.harness import Client
 from bench.load import load
 from tests.slow.chaos import drills
+from tests.slow.chaos.failover import failover
 from tests.slow.chaos.hub import Curator, Hub, Jobs, Writer, done, eventually, hurt, running
 
 Figures = dict[str, Any]
@@ -161,6 +162,15 @@ def stops() -> Figures:
     return {"rounds": outcome.rounds, "longest_seconds": longest, "wrong": len(outcome.wrong), "failed": outcome.wrong}
 
 
+def failovers(times: int = 3, clients: int = 50) -> Figures:
+    """Kill the primary under load, and promote its synchronous standby."""
+    outcomes = [failover(clients) for _ in range(times)]
+    seconds = [each for outcome in outcomes for each in outcome.seconds]
+    failed = [words for outcome in outcomes for words in outcome.wrong]
+    longest = round(max(seconds, default=0.0), 2)
+    return {"rounds": times, "clients": clients, "longest_seconds": longest, "failed": failed}
+
+
 def retries(keys: int = 1_000, threads: int = 8) -> Figures:
     """Send each idempotency key by several threads at once."""
     with running() as (hub, _):
@@ -282,7 +292,7 @@ def filled(folder: Path, watermark: str) -> Figures:
 
 DRILLS: Final[dict[str, Callable[..., Figures]]] = {
     each.__name__: each
-    for each in (storm, throughput, database_kills, idle_workers, stops, retries, order, overload, full_disk)
+    for each in (storm, throughput, database_kills, idle_workers, stops, failovers, retries, order, overload, full_disk)
 }
 
 

@@ -16,6 +16,8 @@ from django.utils import timezone
 from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
+from memoryhub.db import replicas
+from memoryhub.db.replication import STREAMING, Standby, replication
 from memoryhub.db.schema import schema_problem
 from memoryhub.db.server_version import scheduled_minor, server_version
 from memoryhub.embeddings.hashing import HashingProvider
@@ -43,6 +45,7 @@ from memoryhub.tenancy.policy import PolicyError
 
 MIN_POSTGRESQL_VERSION = 16
 MIN_PGVECTOR_VERSION = (0, 8)
+MAX_STANDBY_LAG_SECONDS = 30.0
 MAX_ESTIMATE_ERROR = 0.10
 """Highest 95th percentile of the relative error of a calibrated model's estimates."""
 
@@ -271,6 +274,42 @@ def model_trials() -> Iterator[Finding]:
         yield Finding(Level.BROKEN if faults else Level.FINE, use, detail)
 
 
+def followers() -> Iterator[Finding]:
+    """Check that a standby follows where hosts know several servers, and how far it is behind."""
+    state = replication()
+    if state.is_standby:
+        yield Finding(Level.WARNING, "replication", "connected to a standby: reads go on, writes fail")
+        return
+    if state.are_writes_waiting:
+        detail = "writes wait: no standby of synchronous_standby_names follows (docs/howto/failover.md)"
+        yield Finding(Level.BROKEN, "replication", detail)
+    for standby in state.standbys:
+        yield _follower(standby)
+    if not state.standbys and "," in str(settings.DATABASES["default"].get("HOST", "")):
+        detail = "DATABASE_URL has several servers, and no standby follows the primary"
+        yield Finding(Level.WARNING, "replication", detail)
+
+
+def read_replicas() -> Iterator[Finding]:
+    """Check that replicas answer, and how much they have to replay."""
+    for alias, waiting in replicas.states():
+        if waiting is None:
+            detail = f"{alias} of MEMORYHUB_REPLICA_URLS does not answer, or is no standby; the primary answers instead"
+            yield Finding(Level.WARNING, "replicas", detail)
+        else:
+            yield Finding(Level.FINE, "replicas", f"{alias} answers, {max(0, waiting):,} bytes of the log to replay")
+
+
+def _follower(standby: Standby) -> Finding:
+    if standby.state is None:
+        detail = "a standby follows; to see its lag, GRANT pg_read_all_stats to this role"
+        return Finding(Level.WARNING, "replication", detail)
+    how = "synchronous" if standby.is_synchronous else "asynchronous"
+    detail = f"standby {standby.name}: {standby.state}, {how}, {standby.lag_seconds:.1f} s behind"
+    is_well = standby.state == STREAMING and standby.lag_seconds <= MAX_STANDBY_LAG_SECONDS
+    return Finding(Level.FINE if is_well else Level.WARNING, "replication", detail)
+
+
 def words() -> Iterator[Finding]:
     """Check that the word index was built by this release's tokenizer."""
     waiting = count_outdated()
@@ -361,7 +400,7 @@ def sign_in() -> Iterator[Finding]:
 
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, environment, disk, workers, hosts, embeddings, language_model, words, tokens, spending, access, sign_in,
-    policies,
+    server, environment, disk, followers, read_replicas, workers, hosts, embeddings, language_model, words, tokens,
+    spending, access, sign_in, policies,
 ]  # fmt: skip
 """Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

@@ -38,7 +38,7 @@ _NAMES: Final = (
     "LLM_PROVIDER", "LLM_SECONDS", "LLM_SECONDS_COMPACT", "LLM_SECONDS_EXTRACT", "LLM_SECONDS_JUDGE",
     "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OAUTH_URL", "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET", "OIDC_GROUPS_CLAIM", "OIDC_ISSUER", "OIDC_NAME", "OIDC_ROLES", "OIDC_SCOPES",
-    "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
+    "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REPLICA_URLS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
     "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEBHOOK_NETWORKS", "WEB_PROCESSES", "WORKERS",
 )  # fmt: skip
 KNOWN_SETTINGS: Final = frozenset(PREFIX + name for name in _NAMES)
@@ -57,7 +57,8 @@ class Environment:
     port: int
     data_dir: Path
     adopt_data: bool
-    database_url: str | None
+    database_url: str | None = field(repr=False)
+    replica_urls: tuple[str, ...] = field(repr=False)
     debug: bool
     demo: bool
     process: str
@@ -119,7 +120,7 @@ MAX_SECONDS: Final = 3600
 SECRETS: Final = (
     "DATABASE_URL", "SECRET_KEY", "MEMORYHUB_LLM_API_KEY", "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY",
     "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MEMORYHUB_OIDC_CLIENT_SECRET", "MEMORYHUB_IMPORT_TOKEN",
-    "MEMORYHUB_EMAIL_URL",
+    "MEMORYHUB_EMAIL_URL", "MEMORYHUB_REPLICA_URLS",
 )  # fmt: skip
 """Settings with secrets; each may be named as a file instead, by `…_FILE`."""
 
@@ -161,6 +162,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         data_dir=read_data_dir(source),
         adopt_data=read_switch(source, "MEMORYHUB_ADOPT_DATA", False),
         database_url=source.get("DATABASE_URL") or None,
+        replica_urls=read_words(source, "MEMORYHUB_REPLICA_URLS"),
         debug=read_switch(source, "DEBUG", False),
         demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",

@@ -2,6 +2,7 @@
 
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, Invitation, OAuthClient, OAuthGrant, OAuthToken
+from memoryhub.db.positions import Position
 from memoryhub.db.shared_cache import SharedValue
 from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.jobs.models import Job, ScheduleState, Worker

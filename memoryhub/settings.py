@@ -25,7 +25,7 @@ from memoryhub.env import (
 from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import LINE, has_traceback, with_request_id, without_traceback
 from memoryhub.mail import TIMEOUT_SECONDS, MailConfig
-from memoryhub.runtime.database import database_settings
+from memoryhub.runtime.database import databases
 from memoryhub.unfold import UNFOLD as UNFOLD
 
 read_secret_files(os.environ)
@@ -82,6 +82,9 @@ MIDDLEWARE = [
     "axes.middleware.AxesMiddleware",
 ]
 
+if ENVIRONMENT.replica_urls:
+    MIDDLEWARE.insert(1, "memoryhub.api.reading.ReadFromReplicas")
+
 ROOT_URLCONF = "memoryhub.urls"
 ASGI_APPLICATION = "memoryhub.asgi.application"
 TEMPLATES = [
@@ -99,7 +102,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": database_settings(ENVIRONMENT)}
+DATABASES = databases(ENVIRONMENT)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
 

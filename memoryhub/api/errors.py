@@ -20,6 +20,7 @@ from memoryhub.api.problems import PROBLEM_JSON, READ_ONLY, Problem, disk_full, 
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden
 from memoryhub.db.limits import is_read_only
+from memoryhub.db.pool import leave_server
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.usage.spending import SpendCapReached
@@ -143,6 +144,7 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
                 return disk_full("The database's disk is full; nothing was written.")
             return unavailable("database_unavailable", "The database is busy or away; try again shortly.")
         case InternalError() if is_read_only(exc):
+            leave_server()
             return unavailable("database_read_only", READ_ONLY)
         case ProviderError():
             return unavailable("provider_unavailable", str(exc))

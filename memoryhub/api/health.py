@@ -1,8 +1,8 @@
 """Liveness, readiness and Prometheus metrics (SPEC O4). The endpoints take no key and show no texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -10,13 +10,15 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from rest_framework.exceptions import AuthenticationFailed
 
 from memoryhub.api.problems import plain_problem
 from memoryhub.auth.authentication import ApiKeyAuthentication
 from memoryhub.auth.principals import Scope
 from memoryhub.db.pool import own_connection
-from memoryhub.db.schema import newer_migrations, waiting_migrations
+from memoryhub.db.replication import replication
+from memoryhub.db.schema import schema_problem, waiting_migrations
 from memoryhub.db.server_version import scheduled_minor, server_version
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Worker
@@ -68,7 +70,7 @@ def _refusal(request: HttpRequest) -> HttpResponse | None:
 
 
 def full_report(now: datetime) -> dict[str, Any]:
-    """Return the server's version and age, the workers, and the migrations that either side lacks."""
+    """Return the server's version and age, the workers, and the state of the migrations."""
     major, minor, text = server_version()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -82,7 +84,7 @@ def full_report(now: datetime) -> dict[str, Any]:
             "started_at": started_at,
             "pgvector": pgvector,
         },
-        "migrations": {"waiting": waiting_migrations(), "newer": newer_migrations()},
+        "migrations": {"waiting": waiting_migrations(), "problem": schema_problem()},
         "workers": list(Worker.objects.filter(is_alive()).values("host", "pid", "started_at", "seen_at")),
     }
 
@@ -91,6 +93,23 @@ def full_report(now: datetime) -> dict[str, Any]:
 def metrics(request: HttpRequest) -> HttpResponse:
     with own_connection():
         return HttpResponse(generate_latest(DatabaseCollector.registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _standbys(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    seconds = GaugeMetricFamily(
+        "memoryhub_standby_lag_seconds", "How far a standby's replay is behind.", labels=["standby"]
+    )
+    size = GaugeMetricFamily(
+        "memoryhub_standby_lag_bytes", "Log of the database that a standby has not replayed.", labels=["standby"]
+    )
+    for standby in replication().standbys if now else ():
+        if standby.state is not None:
+            seconds.add_metric([standby.name], standby.lag_seconds)
+            size.add_metric([standby.name], standby.lag_bytes)
+    yield from (seconds, size)
+
+
+STANDBYS: Final = DatabaseCollector(_standbys)
 
 
 def run_check(check: Callable[[], CheckResult]) -> CheckResult:

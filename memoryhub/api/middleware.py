@@ -27,7 +27,7 @@ from memoryhub.api.problems import READ_ONLY, payload_too_large, plain_problem, 
 from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProtocol
 from memoryhub.auth.principals import Principal, key_digest
 from memoryhub.db.limits import is_read_only
-from memoryhub.db.pool import answering, turn, turns
+from memoryhub.db.pool import answering, leave_server, turn, turns
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.telemetry.spans import name_request
 from memoryhub.validators import text_problem
@@ -74,6 +74,7 @@ class RequestLimits:
         """Answer a page that writes while the database takes no writes; None for other errors."""
         if not is_read_only(error):
             return None
+        leave_server()
         return plain_problem(503, "database_read_only", READ_ONLY, retry_after_seconds=RETRY_AFTER_SECONDS)
 
     def _refusal(self, request: HttpRequest) -> HttpResponse | None:

@@ -14,15 +14,17 @@ from rest_framework.request import Request
 
 from memoryhub.auth.models import ApiKey, usable_at
 from memoryhub.auth.principals import Principal, Scope, key_digest
+from memoryhub.db import replicas
 from memoryhub.db.limits import note_of_a_read
 from memoryhub.db.pool import turns
+from memoryhub.db.positions import with_position
 from memoryhub.db.prepared import PreparedQuery
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 LAST_USE_RESOLUTION = timedelta(minutes=1)
-KEYS = PreparedQuery(lambda: ApiKey.objects.order_by())
+KEYS = PreparedQuery(lambda: with_position(ApiKey.objects.order_by()))
 
 
 class RecentKeys:
@@ -100,7 +102,9 @@ class ApiKeyAuthentication(BaseAuthentication):
         key = usable_key(text, now=datetime.now(UTC))
         if key is None:
             raise AuthenticationFailed("This key is unknown, expired or revoked.")
-        return key.principal(), key
+        principal = key.principal()
+        replicas.identify(principal.only_agent_id, getattr(key, "position", None))
+        return principal, key
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="memoryhub"'

@@ -9,6 +9,8 @@ from typing import Any
 from django.db import InterfaceError, InternalError, OperationalError, connection, transaction
 from psycopg.errors import Error, ReadOnlySqlTransaction
 
+from memoryhub.db.replicas import noting
+
 CANCEL_SECONDS = 1.0
 """Time in which a server has to accept the cancellation of a statement."""
 
@@ -31,7 +33,7 @@ def note_of_a_read() -> Iterator[None]:
     """Run a write that a read can do without; leave it out while the database takes no writes."""
     try:
         # A failed statement ends a transaction around it; without one it fails alone.
-        with transaction.atomic() if connection.in_atomic_block else nullcontext():
+        with noting(), transaction.atomic() if connection.in_atomic_block else nullcontext():
             yield
     except InternalError as error:
         if not is_read_only(error):
@@ -91,7 +93,7 @@ class _Limit:
             self.is_over = self.is_over or time.monotonic() >= self.ends_at
             if self.is_over:
                 raise OutOfTime
-            self._running = context["connection"].connection
+            self._running = context["connection"]
         try:
             return execute(sql, params, many, context)
         finally:
@@ -103,5 +105,6 @@ class _Limit:
         with self._lock:
             self.is_over = True
             if self._running is not None:
+                running = getattr(self._running, "running", None) or self._running.connection
                 with suppress(Error):
-                    self._running.cancel_safe(timeout=CANCEL_SECONDS)
+                    running.cancel_safe(timeout=CANCEL_SECONDS)

@@ -36,6 +36,16 @@ def return_connection() -> None:
         connection.close()
 
 
+def leave_server() -> None:
+    """End this thread's connection, which takes no writes: in the pool, it would fail others for up to an hour.
+
+    The server may have become a standby, or a name still led to one; a new connection looks for the primary.
+    """
+    if connection.connection is not None and not connection.in_atomic_block:
+        connection.connection.close()
+        connection.close()
+
+
 @contextmanager
 def own_connection() -> Iterator[None]:
     """Use a connection outside the pool in this thread, for readiness and metrics, which must not queue."""

@@ -10,11 +10,13 @@ from memoryhub.jobs.models import Worker
 from memoryhub.jobs.status import is_alive
 
 SECRET_KEY: Final = "SECRET_KEY"  # noqa: S105 - the name of a setting
+REPLICAS: Final = "MEMORYHUB_REPLICA_URLS"
 MODEL: Final = "MEMORYHUB_LLM_PROVIDER"
 CONSEQUENCES: Final[Mapping[str, str]] = {
     SECRET_KEY: "logins end between hosts, and webhook secrets and second factors cannot be read",
     "MEMORYHUB_EMBEDDING_PROVIDER": "texts of one host have vectors that the other does not search",
     MODEL: "jobs that ask a model are left to the hosts that have one; chats differ by host",
+    REPLICAS: "what a host without it writes is seen late by those that read from replicas",
     "MEMORYHUB_TIME_ZONE": "days of spending and of users without a zone begin at different times",
 }
 """What differs where a setting does; a name stands for the settings of its group."""
@@ -29,6 +31,7 @@ def own_settings() -> dict[str, str]:
             str(part) for part in (embedding.provider, embedding.model, embedding.dimension) if part
         ),
         MODEL: " ".join(str(part) for part in (llm.provider, llm.model) if part),
+        REPLICAS: "set" if settings.ENVIRONMENT.replica_urls else "",
         "MEMORYHUB_TIME_ZONE": settings.TIME_ZONE,
     }
 

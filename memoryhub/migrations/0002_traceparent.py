@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryhub', '0023_oauth_grants'),
+        ('memoryhub', '0001_schema'),
     ]
 
     operations = [

@@ -1,9 +1,11 @@
 """Django's settings of the database, embedded or external (SPEC O2). Without Django, as the supervisor uses it too."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import environ
 from psycopg.pq import Conninfo
@@ -11,8 +13,40 @@ from psycopg.pq import Conninfo
 from memoryhub.env import Environment, EnvironmentProblem
 from memoryhub.runtime.postgres import EmbeddedCluster
 
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+
 POOL_WAIT_SECONDS = 10.0  # the pool serves in order of waiting; after this time, clients have given up
+REPLICA_WAIT_SECONDS = 1.0
+RECONNECT_SECONDS = 1.0  # the pool doubles the pause after each attempt to connect; with its default up to minutes
+POSTGRESQL_PORT = 5432
 OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
+
+
+def databases(environment: Environment) -> dict[str, dict[str, object]]:
+    """Return Django's settings of the primary, and those of replicas (`MEMORYHUB_REPLICA_URLS`)."""
+    primary = database_settings(environment)
+    if not environment.replica_urls:
+        return {"default": primary}
+    primary["ENGINE"] = "memoryhub.db.replicated"
+    replicas = {
+        f"replica{number}": _replica(replace(environment, database_url=url))
+        for number, url in enumerate(environment.replica_urls, start=1)
+    }
+    return {"default": primary, **replicas}
+
+
+def _replica(environment: Environment) -> dict[str, object]:
+    try:
+        settings = database_settings(environment)
+    except EnvironmentProblem as problem:
+        raise EnvironmentProblem(str(problem).replace("DATABASE_URL", "MEMORYHUB_REPLICA_URLS")) from None
+    options: Any = settings["OPTIONS"]
+    # The primary answers instead of a replica that is away: soon, and without connections that are held for it.
+    options["connect_timeout"] = 2
+    if environment.is_web:
+        options["pool"] |= {"min_size": 0, "timeout": REPLICA_WAIT_SECONDS}
+    return settings
 
 
 def database_settings(environment: Environment) -> dict[str, object]:
@@ -37,6 +71,8 @@ def database_settings(environment: Environment) -> dict[str, object]:
             "min_size": environment.pool_min,
             "max_size": environment.pool_share,
             "timeout": POOL_WAIT_SECONDS,
+            "reconnect_timeout": RECONNECT_SECONDS,
+            "reconnect_failed": _try_again,
         }
         options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
     return {
@@ -49,11 +85,23 @@ def database_settings(environment: Environment) -> dict[str, object]:
     }
 
 
+def _try_again(pool: "ConnectionPool[Any]") -> None:
+    """Connect again for the clients that wait; else the pool does so for the next one to come, and lets these wait."""
+    with pool._lock:
+        if pool._waiting:
+            pool._maybe_grow_pool()
+
+
 def _external(url: str) -> dict[str, Any]:
     # Errors never quote the URL: in a malformed one, any part may be the password.
     try:
         parts = urlsplit(url)
-        is_usable = parts.port != 0 and parts.scheme in {"postgres", "postgresql"}
+        login, at, addresses = parts.netloc.rpartition("@")
+        first, *others = addresses.split(",")
+        hosts = [urlsplit(f"//{address}") for address in (first, *others)]
+        is_usable = all(host.port != 0 for host in hosts) and parts.scheme in {"postgres", "postgresql"}
+        if others:
+            url = parts._replace(netloc=f"{login}{at}{first}").geturl()
         config = dict(environ.Env.db_url_config(url)) if is_usable else {}
     except ValueError:
         config = {}
@@ -70,10 +118,22 @@ def _external(url: str) -> dict[str, Any]:
             "DATABASE_URL has an option behind its ? that PostgreSQL does not know"
             + (f"; {nearest[0]} is one." if nearest else ". In a password, a ? is %3F.")
         )
-    options = config.get("OPTIONS", {})
+    options = config.setdefault("OPTIONS", {})
+    if others:
+        config |= _several(hosts)
+        # Else a standby that is named first would be taken. `read-write` would refuse a primary with a full disk, too.
+        options.setdefault("target_session_attrs", "primary")
     if str(options.get("prepare_threshold", "")).lower() == "none":
         options["prepare_threshold"] = None
     return config
+
+
+def _several(hosts: Sequence[SplitResult]) -> dict[str, str]:
+    """Return hosts and ports as libpq takes lists of them: it tries one after the other."""
+    return {
+        "HOST": ",".join(host.hostname or "" for host in hosts),
+        "PORT": ",".join(str(host.port or POSTGRESQL_PORT) for host in hosts),
+    }
 
 
 def _embedded(data_dir: Path) -> dict[str, Any]:

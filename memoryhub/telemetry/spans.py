@@ -1,4 +1,4 @@
-"""Spans: what a request or a job did, for how long, and with how many rows; never a text (SPEC O8).
+"""Spans: what a request or a job did, for how long, and with how many rows; never a text (SPEC O10).
 
 Code describes its work here and does not know who reads it. Without an endpoint for traces every call ends at `NONE`,
 and no package of OpenTelemetry is imported. The current span is in a variable of our own, not of OpenTelemetry: the

@@ -12,6 +12,7 @@ from pytest_django.asserts import assertContains
 from rest_framework.test import APIClient
 
 import conversations.actions.context
+from memoryhub.db import replicas
 from memoryhub.env import CHECKOUT
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.webhooks.models import DISABLED, Endpoint
@@ -32,8 +33,8 @@ ALERTED = [
 
 
 def own_collectors() -> list[Any]:
-    module = vars(conversations.actions.context).values()
-    return [each for each in module if isinstance(each, Counter | Histogram)] + DatabaseCollector.instances
+    modules = [*vars(conversations.actions.context).values(), replicas.READS]
+    return [each for each in modules if isinstance(each, Counter | Histogram)] + DatabaseCollector.instances
 
 
 def own_metrics() -> set[str]:

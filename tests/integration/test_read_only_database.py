@@ -54,6 +54,16 @@ def test_reads_go_on_and_writes_say_so(client: APIClient) -> None:
     assert sum(answer == READ_ONLY for answer in writes.values()) > 50
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_to_a_server_that_became_a_standby_is_left(client: APIClient) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    body = {"agent_id": "kana", "user_id": "hiroki", "content": "Lives in Kyoto."}
+    refused = client.post("/api/v1/memories", body, format="json")
+    assert (refused.status_code, refused.json()["code"]) == READ_ONLY
+    assert client.post("/api/v1/memories", body, format="json").status_code == 201
+
+
 def test_chat_programs_get_an_answer_without_memory(client: APIClient, llm: LLMServer) -> None:
     plant_first()
     llm.answer(Reply("Hello."))

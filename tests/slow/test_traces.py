@@ -1,4 +1,4 @@
-"""One chat with memory, from a whole installation: its trace is complete in a real collector, and has no text (SPEC O8)."""
+"""One chat with memory, from a whole installation: its trace is complete in a real collector, and has no text (SPEC O10)."""
 
 import json
 import sys

@@ -23,6 +23,7 @@ from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, OAuthClient, OAuthToken
 from memoryhub.auth.principals import Scope
+from memoryhub.db.positions import Position
 from memoryhub.db.shared_cache import SharedValue
 from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece
 from memoryhub.llm.usage.models import CapReached
@@ -73,6 +74,7 @@ PARTS = {
     Delivery,
 }
 MACHINERY = {
+    Position,
     CallSum,
     OAuthClient,  # on the page of its grants
     OAuthToken,

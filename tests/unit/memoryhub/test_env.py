@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.env import CHECKOUT, SECRETS, EnvironmentProblem, read_environment, read_secret_files, secret_key
-from memoryhub.runtime.database import database_settings
+from memoryhub.runtime.database import database_settings, databases
 
 
 def test_defaults_are_as_documented() -> None:
@@ -107,6 +107,33 @@ def test_web_process_pools_its_connections(tmp_path: Path) -> None:
     assert other["CONN_MAX_AGE"] == 600
 
 
+def test_several_hosts_are_tried_in_turn_for_the_primary() -> None:
+    url = "postgresql://u:p,%40@db1.example,[::1]:5433,db3.example:5434/hub"
+    several = database_settings(read_environment({"DATABASE_URL": url}))
+    assert (several["HOST"], several["PORT"]) == ("db1.example,::1,db3.example", "5432,5433,5434")
+    assert (several["PASSWORD"], several["NAME"]) == ("p,@", "hub")
+    assert several["OPTIONS"]["target_session_attrs"] == "primary"
+    asked = database_settings(read_environment({"DATABASE_URL": f"{url}?target_session_attrs=read-write"}))
+    assert asked["OPTIONS"]["target_session_attrs"] == "read-write"
+    one = database_settings(read_environment({"DATABASE_URL": "postgresql://u:p@h/hub"}))
+    assert "target_session_attrs" not in one["OPTIONS"]
+
+
+def test_replicas_are_databases_beside_the_primary_that_routes_to_them() -> None:
+    url = "postgresql://u:p@db1.example/hub"
+    assert databases(read_environment({"DATABASE_URL": url})) == {
+        "default": database_settings(read_environment({"DATABASE_URL": url}))
+    }
+    replicas = "postgresql://u:p@db2.example/hub, postgresql://u:p@db3.example:5433/hub"
+    variables = {"DATABASE_URL": url, "MEMORYHUB_REPLICA_URLS": replicas, "MEMORYHUB_PROCESS": "web"}
+    found = databases(read_environment(variables))
+    assert [each["HOST"] for each in found.values()] == ["db1.example", "db2.example", "db3.example"]
+    assert [each["ENGINE"].rpartition(".")[2] for each in found.values()] == ["replicated", "postgresql", "postgresql"]
+    assert found["replica1"]["OPTIONS"]["pool"]["min_size"] == 0
+    with pytest.raises(EnvironmentProblem, match="MEMORYHUB_REPLICA_URLS must look like"):
+        databases(read_environment({**variables, "MEMORYHUB_REPLICA_URLS": "db2.example"}))
+
+
 def test_what_a_url_says_of_the_session_holds_in_every_process() -> None:
     url = "postgresql://u:p@db.example/hub?options=-c%20search_path%3Dmh%20-c%20statement_timeout%3D5000"
     command = database_settings(read_environment({"DATABASE_URL": url}))
@@ -129,6 +156,7 @@ def test_other_databases_are_refused(url: str) -> None:
         "postgresql://u:12/secret@h:5432/name",
         "postgresql://u:s@h:abc/name",
         "postgresql://u:secret@h:99999/name",
+        "postgresql://u:secret@h,h2:0/name",
         "postgresql://u:secret@[::1/name",
         "postgresql://u:s#ecret@h/name",
         "postgresql://u:12?secret@h/name",

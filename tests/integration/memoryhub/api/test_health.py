@@ -71,7 +71,8 @@ def test_full_readyz_names_versions_workers_and_migrations_to_an_admin(make_clie
     assert answer.status_code == 200 and body["status"] == "ready" and "database" in body["checks"]
     assert body["server"]["version"].split(".")[0].isdecimal() and body["server"]["missing_releases"] >= 0
     assert body["server"]["pgvector"] and datetime.fromisoformat(body["server"]["started_at"])
-    assert body["migrations"] == {"waiting": [], "newer": ["strength.9999_of_a_newer_release"]}
+    assert body["migrations"]["waiting"] == []
+    assert "strength.9999_of_a_newer_release" in body["migrations"]["problem"]
     assert [(each["host"], each["pid"]) for each in body["workers"]] == [("alpha", 7)]
     assert "digest" not in answer.content.decode()
 

@@ -1,4 +1,4 @@
-"""What is traced, and that no text is: requests, statements, memory operations, MCP calls, jobs, webhooks (SPEC O8)."""
+"""What is traced, and that no text is: requests, statements, memory operations, MCP calls, jobs, webhooks (SPEC O10)."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Statements are described by words of ours (SPEC O8)."""
+"""Statements are described by words of ours (SPEC O10)."""
 
 import pytest
 
