@@ -20,7 +20,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import PolicyError
 from memoryhub.zones import latest_at
-from strength.actions import bulk_jobs, expectations, extraction, forgetting, profiles, summary_memories
+from strength.actions import bulk_jobs, expectations, forgetting, profiles, reflection, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -127,7 +127,7 @@ def reflect(job: JobContext) -> None:
     by = job_principal(job)
     with count_bad_attempts(job) as bad_attempts:
         step = partial(job.step, cursor=bad_attempts)
-        extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
+        reflection.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
 @job(PROFILE_KIND, asks_model=True, ordered_by="trusted", permissions={"": "strength.change_profile"})

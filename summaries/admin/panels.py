@@ -24,8 +24,8 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.policy import Trust
 from memoryhub.unfold import Page
 from summaries.actions.compaction import refused_compactions
+from summaries.actions.corrections import uncertain_decisions
 from summaries.actions.entries import waiting_entries
-from summaries.actions.routing import uncertain_decisions
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import CONFIDENCES
 from summaries.domain.compaction import REFUSED_OUTCOMES

@@ -21,16 +21,14 @@ from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
-from summaries.actions.routing import (
+from summaries.actions.corrections import (
     correct_routing,
     correct_to_new_project,
-    corrections_of,
-    likely_projects,
-    profiles_of,
     proposed_name,
     uncertain_decisions,
     undo_correction,
 )
+from summaries.actions.routing import corrections_of, likely_projects, profiles_of
 from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED, person_may, shown_name
 from summaries.admin.project_lifecycle import may_manage_life, movable_entries, move_selected_entries
 from summaries.domain.policy import ProjectPolicy

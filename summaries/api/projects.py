@@ -25,6 +25,7 @@ from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import TrustPolicy
 from summaries.actions.compaction import enqueue_compaction
+from summaries.actions.corrections import correct_routing
 from summaries.actions.documents import (
     append_entry,
     backups_of,
@@ -44,7 +45,7 @@ from summaries.actions.projects import (
     documents_of,
     project_named,
 )
-from summaries.actions.routing import correct_routing, route_message
+from summaries.actions.routing import route_message
 from summaries.api.project_serializers import (
     ACTIVE,
     PENDING,

@@ -15,9 +15,10 @@ from conversations.models import ChatTurn
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.models import Actor
+from summaries.actions.corrections import NotCorrected, correct_routing, undo_correction
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project
-from summaries.actions.routing import NotCorrected, correct_routing, route_message, undo_correction
+from summaries.actions.routing import route_message
 from summaries.models import Project, RoutingDecision
 from tests.integration.admin.conftest import BY, SCRIPT, Hub, list_of, page_of
 

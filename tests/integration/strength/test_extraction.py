@@ -18,15 +18,9 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Trust
 from strength.actions import drafts
-from strength.actions.extraction import (
-    MAX_SOURCES,
-    _extracted_lesson,
-    diagnose,
-    rewind,
-    skipped_messages,
-    unread_messages,
-)
+from strength.actions.extraction import diagnose, rewind, skipped_messages, unread_messages
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.reflection import MAX_SOURCES, _extracted_lesson
 from strength.admin.panels import memory_panel
 from strength.domain.extraction import MAX_ITEMS, Lesson, Strategy
 from strength.domain.memories import Kind

@@ -18,6 +18,7 @@ from conversations.domain.messages import NewMessage, Role
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Scope, command
 from memoryhub.tenancy.policy import Trust
+from summaries.actions.corrections import correct_routing
 from summaries.actions.documents import append_entry
 from summaries.actions.entries import trusted_texts
 from summaries.actions.project_lifecycle import (
@@ -40,7 +41,7 @@ from summaries.actions.projects import (
     purge_document,
     purge_project,
 )
-from summaries.actions.routing import correct_routing, corrections_of
+from summaries.actions.routing import corrections_of
 from summaries.domain.documents import line_digest
 from summaries.models import Document, Project, ProjectEvent, RoutingDecision
 from tests.conftest import client_with_key

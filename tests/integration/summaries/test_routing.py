@@ -21,9 +21,10 @@ from conversations.models import Session
 from memoryhub.auth.access import UnknownRow, actor_for_writing
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, Scope, command
 from memoryhub.tenancy.models import Actor
+from summaries.actions.corrections import correct_routing
 from summaries.actions.documents import append_entry, put_document
 from summaries.actions.projects import create_project, delete_project, purge_project
-from summaries.actions.routing import correct_routing, route_message
+from summaries.actions.routing import route_message
 from summaries.domain.projects import EventKind
 from summaries.models import Project, ProjectEvent, RoutingDecision
 from tests.fakes.llm_server import Asked, LLMServer, Reply
