@@ -19,8 +19,8 @@ from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.search import MemorySearch, SearchResults, pinned_memories, search_memories, visible_memory
 from strength.actions.what_if import EDIT
 from strength.actions.what_if import what_if as effect_of
-from strength.api.memories import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.api.search import SearchIn
+from strength.api.serializers import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.domain.memories import MAX_CONTENT_LENGTH
 from strength.models import Memory
 

@@ -32,7 +32,8 @@ from strength.actions.curation import RELABEL, TRANSITIONS
 from strength.actions.drafts import NewMemory
 from strength.actions.revisions import changes_after, last_change
 from strength.actions.write_many import MAX_BATCH_SIZE, BatchItem, write_memories
-from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, TagsField, new_memory
+from strength.api.memories import MemoryView
+from strength.api.serializers import MemoryItemIn, MemoryOut, SelectionSerializer, TagsField, new_memory
 from strength.domain.memories import Kind, Labels, WrongState
 from strength.models import MemoryChange
 

@@ -28,7 +28,8 @@ from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
 from strength.actions.filters import MemorySelection
 from strength.actions.search import FoundMemory, MemorySearch, retrieve_memories, search_memories
-from strength.api.memories import MAX_FOUND, EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
+from strength.api.memories import MAX_FOUND, MemoryView
+from strength.api.serializers import EmbeddingField, MemoryOut, TagsField, values_of
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 
 MAX_OTHERS = 20
@@ -37,7 +38,7 @@ MAX_OTHERS = 20
 class KindsField(ItemsField):
     """One kind, or a list of kinds."""
 
-    child = OneOf(choices=_choices(Kind))
+    child = OneOf(choices=values_of(Kind))
 
     def to_internal_value(self, data: Any) -> list[str]:
         return list(super().to_internal_value([data] if isinstance(data, str) else data))
@@ -47,7 +48,7 @@ class FiltersIn(StrictSerializer):
     kind = KindsField(required=False, max_length=50)
     namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
-    status = OneOf(choices=_choices(Status), required=False)
+    status = OneOf(choices=values_of(Status), required=False)
     created_after = MomentField(required=False)
     created_before = MomentField(required=False)
     as_of = MomentOrDayField(required=False)

@@ -18,7 +18,8 @@ from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import changes_of, sleep_many, undo_sleeps
-from strength.api.memories import MemoryOut, MemoryView
+from strength.api.memories import MemoryView
+from strength.api.serializers import MemoryOut
 from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.models import Merge, SleepRun
 

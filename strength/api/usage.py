@@ -29,8 +29,9 @@ from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, found_memories
 from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
-from strength.api.memories import MAX_STRENGTH, MemoryOut, MemoryView
+from strength.api.memories import MemoryView
 from strength.api.search import FoundMemoryOut
+from strength.api.serializers import MAX_STRENGTH, MemoryOut
 from strength.domain.memories import MAX_CONTENT_LENGTH
 from strength.domain.strength import Impact
 from strength.models import Memory, Task

@@ -10,7 +10,8 @@ from memoryhub.api.fields import IdField, OneOf, StrictSerializer
 from memoryhub.api.views import IF_MATCH, operation
 from memoryhub.auth.principals import Scope
 from strength.actions.what_if import EDIT, VERBS, what_if, what_if_merged
-from strength.api.memories import CuratedIn, MemoryView
+from strength.api.memories import MemoryView
+from strength.api.serializers import CuratedIn
 from strength.models import Merge
 
 
