@@ -14,6 +14,7 @@ from django.http.request import validate_host
 from django.utils import timezone
 
 from memoryhub.api.health import CHECKS, run_check
+from memoryhub.auth.expiring import expiring_keys
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
 from memoryhub.db import replicas
@@ -350,6 +351,9 @@ def access() -> Iterator[Finding]:
     usable = ApiKey.objects.usable(datetime.now(UTC)).count()
     level = Level.FINE if usable else Level.WARNING
     yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
+    for key in expiring_keys(datetime.now(UTC)):
+        detail = f"{key} expires at {key.expires_at:%Y-%m-%d %H:%M} UTC; issue another one before"
+        yield Finding(Level.WARNING, "API keys", detail)
     for role in roles_out_of_sync():
         detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
         yield Finding(Level.WARNING, "roles", detail)

@@ -27,6 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import EXCERPT_LENGTH, clock, format_count, truncated
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
+from memoryhub.auth.expiring import expiring_keys
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import PrincipalKind
 from memoryhub.auth.screening import screened_entries
@@ -250,10 +251,9 @@ def _union_all(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 
 
 def core_panel(now: datetime) -> list[PanelItem]:
-    usable = ApiKey.objects.usable(now)
     return [
         Tile(_("Agents"), Agent.objects.all(), _("with memories"), Agent),
-        Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
+        _keys_tile(now),
         _background_tile(now),
         Tile(
             _("Secrets removed"),
@@ -269,6 +269,15 @@ def core_panel(now: datetime) -> list[PanelItem]:
             if (model := model_of(entry.object_kind)) is not None
         ),
     ]
+
+
+def _keys_tile(now: datetime) -> Tile:
+    """Count the keys that expire soon, where there are any, else those that are usable."""
+    if expiring := expiring_keys(now).count():
+        said, query = _("expire within 14 days"), "?state=expiring"
+        return Tile(_("API keys"), Count(expiring), said, ApiKey, query, section=Section.BACKGROUND)
+    usable = ApiKey.objects.usable(now)
+    return Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND)
 
 
 def _background_tile(now: datetime) -> Tile:

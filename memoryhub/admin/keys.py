@@ -30,6 +30,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
 )
 from memoryhub.auth.actions import issue_key, revoke_key
+from memoryhub.auth.expiring import expires_soon, expiring_keys
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import KeyState, Scope
 from memoryhub.auth.roles import grantable_scopes, may_trust
@@ -115,12 +116,27 @@ class KeyForm(ActionForm):
 
 def _in_state(rows: QuerySet[ApiKey], state: str) -> QuerySet[ApiKey]:
     usable = ApiKey.objects.usable(clock()).values("pk")
-    rows_by_state = {"usable": rows.filter(pk__in=usable), "closed": rows.exclude(pk__in=usable)}
+    rows_by_state = {
+        "usable": rows.filter(pk__in=usable),
+        "expiring": rows.filter(pk__in=expiring_keys(clock()).values("pk")),
+        "closed": rows.exclude(pk__in=usable),
+    }
     return rows_by_state.get(state, rows)
 
 
+def _state_of(key: ApiKey) -> tuple[str, Any]:
+    now = clock()
+    state = key.state(now)
+    if state is KeyState.USABLE and expires_soon(key, now):
+        return "expiring", _("expires soon")
+    return state, STATE_LABELS[state]
+
+
 StateFilter = choice_filter(
-    _("state"), "state", lambda: [("usable", _("usable")), ("closed", _("revoked or expired"))], _in_state
+    _("state"),
+    "state",
+    lambda: [("usable", _("usable")), ("expiring", _("expires soon")), ("closed", _("revoked or expired"))],
+    _in_state,
 )
 
 
@@ -175,8 +191,8 @@ class KeyAdmin(ActionAdmin):
     )
 
     state, shown_state = label_displays(
-        lambda key: (state := key.state(clock()), STATE_LABELS[state]),
-        {"usable": "success", "expired": "warning", "revoked": "danger"},
+        _state_of,
+        {"usable": "success", "expiring": "warning", "expired": "warning", "revoked": "danger"},
         description=_("state"),
     )
 

@@ -185,6 +185,8 @@ class _OneImport(ApiView):
 
 
 class OneImport(_OneImport):
+    is_polled = True
+
     @operation("import_get", Scope.ADMIN, responses=OneImportOut)
     def get(self, request: Request, import_id: UUID) -> Response:
         """Return an import with its state, progress, report, and the cost of its extraction."""

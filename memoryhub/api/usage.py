@@ -141,6 +141,8 @@ class JobOut(serializers.Serializer):
 
 
 class OneJob(ApiView):
+    is_polled = True
+
     @operation("job_get", Scope.READ, responses=JobOut)
     def get(self, request: Request, job_id: UUID) -> Response:
         """Return where a job is on its way."""

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import cache, partial, wraps
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeAlias, TypedDict, TypeVar, cast
 from uuid import UUID
@@ -16,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Manager, Model, QuerySet
 from django.http import HttpRequest
+from django.utils.http import parse_etags
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
@@ -185,6 +187,16 @@ def check_disk() -> None:
         raise disk_full(f"{space.detail}. Reads go on.")
 
 
+def _answer_if_changed(request: HttpRequest, response: Response) -> None:
+    """Give an answer the tag of its bytes; make it a 304 where the client names that tag."""
+    tag = f'"{blake2b(response.content, digest_size=16).hexdigest()}"'
+    response.headers["ETag"] = f"W/{tag}"
+    named = {each.removeprefix("W/") for each in parse_etags(request.headers.get("If-None-Match", ""))}
+    if named & {"*", tag}:
+        response.status_code, response.content = status.HTTP_304_NOT_MODIFIED, b""
+        del response.headers["Content-Type"]
+
+
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
@@ -229,7 +241,8 @@ class ApiView(APIView):
     `scopes` maps methods to the required scope, as `operation` says (methods that are not there are closed), and
     `own_scopes` to the one that suffices for a key of one user;
     `problems` maps the app's exceptions.
-    `idempotent_by_itself` leaves `Idempotency-Key` to the view, `takes_any_query` allows undeclared query parameters.
+    `idempotent_by_itself` leaves `Idempotency-Key` to the view, `takes_any_query` allows undeclared query parameters,
+    `is_polled` answers a GET with 304 while its answer is the one whose tag the client sends.
     """
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
@@ -238,6 +251,7 @@ class ApiView(APIView):
     idempotent_in_transaction: ClassVar[bool] = True
     idempotent_by_itself: ClassVar[bool] = False
     takes_any_query: ClassVar[bool] = False
+    is_polled: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -273,14 +287,18 @@ class ApiView(APIView):
         """Answer 304 without a body for a read with `If-None-Match: *` of an existing row; count replaced texts."""
         tag = response.headers.get("ETag")  # 0: the row does not exist, and this would be its first version
         is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
-        if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
+        is_read = self.request.method in ("GET", "HEAD")
+        if is_row and is_read and wants_none(self.request):
             response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
         if replaced := getattr(request._request, REPLACED, 0):
             response["Replaced-Texts"] = str(replaced)
         quota: Quota | None = getattr(request, "quota", None)
         for name, value in quota.headers.items() if quota else ():
             response[name] = value
-        return super().finalize_response(request, response, *args, **kwargs)
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if self.is_polled and is_read and response.status_code == status.HTTP_200_OK:
+            response.add_post_render_callback(partial(_answer_if_changed, request._request))
+        return response
 
     @property
     def principal(self) -> Principal:

@@ -242,6 +242,8 @@ class BulkView(MemoryView):
 
 
 class MemoriesBulkState(BulkView):
+    is_polled = True
+
     @operation("memories_bulk_state", Scope.READ, responses=BulkStateOut)
     def get(self, request: Request, batch_id: UUID) -> Response:
         """Return how far a batch is."""
@@ -291,6 +293,8 @@ class ChangesOut(serializers.Serializer):
 
 
 class Changes(MemoryView):
+    is_polled = True
+
     @operation("changes_list", Scope.READ, parameters=[ChangesQuery], responses=ChangesOut)
     def get(self, request: Request) -> Response:
         """List the changes of memories after a cursor, each once and in order per memory."""

@@ -130,6 +130,8 @@ class SleepRuns(SleepView):
 
 
 class OneSleepRun(SleepView):
+    is_polled = True
+
     @operation("sleep_run_get", Scope.READ, responses=WholeSleepOut)
     def get(self, request: Request, run_id: UUID) -> Response:
         """Return a sleep with its changes; decays are listed until the actor's next sleep."""

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -13,6 +14,7 @@ from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import Scope
 from memoryhub.auth.throttling import KeyRateThrottle
+from memoryhub.jobs.models import Job
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent
@@ -93,6 +95,25 @@ def test_agent_twice_is_409(client: APIClient) -> None:
     made(client)
     again = client.post(f"{API}/agents", {"agent_id": "kana"})
     assert (again.status_code, again.json()["code"]) == (409, "agent_exists")
+
+
+def test_what_is_polled_is_304_until_it_changes(client: APIClient) -> None:
+    planted = plant(client, agent_id="kana", user_id="hiroki")
+    feed, job = f"{API}/changes?agent_id=kana&user_id=hiroki", f"{API}/jobs/{planted.ids['job_id']}"
+    rows = (("imports", "import_id"), ("memories/bulk", "batch_id"), ("sleep-runs", "run_id"))
+    addresses, tags = [feed, job, *(f"{API}/{path}/{planted.ids[name]}" for path, name in rows)], {}
+    for address in addresses:
+        whole = client.get(address)
+        assert (whole.status_code, whole["ETag"][:3]) == (200, 'W/"'), address
+        for known in (whole["ETag"], f'"another", {whole["ETag"].removeprefix("W/")}', "*"):
+            again = client.get(address, headers={"If-None-Match": known})
+            assert (again.status_code, again.content, again["ETag"]) == (304, b"", whole["ETag"]), address
+            assert again["RateLimit"] and "Content-Type" not in again.headers
+        tags[address] = whole["ETag"]
+    Job.objects.filter(pk=planted.ids["job_id"]).update(attempts=7)
+    changed = {name for name in tags if client.get(name, headers={"If-None-Match": tags[name]}).status_code == 200}
+    assert changed == {job}
+    assert "ETag" not in client.get(f"{API}/jobs/{uuid4()}").headers
 
 
 def test_reading_only_what_is_not_there_is_304_where_it_is(client: APIClient) -> None:

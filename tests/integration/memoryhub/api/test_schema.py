@@ -52,3 +52,9 @@ def test_schema_is_served_from_its_file(address: str, is_json: bool, db: None, m
     assert answer.status_code == 200 and ("json" in answer["Content-Type"]) is is_json
     read = json.loads if is_json else from_yaml
     assert read(answer.content)["paths"].keys() == openapi()["paths"].keys()
+
+
+def test_what_is_deprecated_is_on_the_page() -> None:
+    """One that is deprecated needs the headers of docs/reference/deprecation.md, which no operation sends yet."""
+    assert "## Deprecated now\n\nNothing.\n" in COMMITTED.with_name("deprecation.md").read_text(encoding="utf-8")
+    assert "deprecated:" not in COMMITTED.read_text(encoding="utf-8")
