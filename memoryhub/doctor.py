@@ -147,7 +147,7 @@ def require_database(**kwargs: Any) -> None:
 
 
 def environment() -> Iterator[Finding]:
-    """List variables that are set and read by nobody."""
+    """List variables that are set and have no effect."""
     for sentence in settings.INEFFECTIVE_SETTINGS:
         yield Finding(Level.WARNING, "settings", sentence)
 
