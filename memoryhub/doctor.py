@@ -148,7 +148,7 @@ def require_database(**kwargs: Any) -> None:
 
 
 def environment() -> Iterator[Finding]:
-    """List variables that are set and not used."""
+    """List variables that are set and have no effect."""
     for sentence in settings.INEFFECTIVE_SETTINGS:
         yield Finding(Level.WARNING, "settings", sentence)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from tests.slow.chaos.standby import Pair
 ROOT = Path(__file__).resolve().parents[2]
 IN_A_TRANSACTION = {"changes", "summaries-digest", "anthropic-count-tokens"}
 """Routes that read in a transaction, which is on the primary as a whole."""
+
+NOTES = re.compile("FOR KEY SHARE|set_config")
+"""Parts of statements that belong to a note, or to a page's own transaction."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")]
 
@@ -53,7 +57,7 @@ def test_routes_that_read_do_so_on_the_replica(servers: Pair) -> None:
     assert elsewhere <= IN_A_TRANSACTION, "what reads on the primary"
     for each in calls:
         if each["route"] not in IN_A_TRANSACTION:
-            reads = [text for text in each["primary"] if text.startswith("SELECT") and "set_config" not in text]
+            reads = [text for text in each["primary"] if text.startswith("SELECT") and not NOTES.search(text)]
             assert len(reads) <= 1, (each["route"], reads, "the key with its position, or the position")
 
 
@@ -95,6 +99,30 @@ def test_a_replica_that_fails_or_is_promoted_costs_no_error(servers: Pair) -> No
     finally:
         over.set()
         stop([hub])
+
+
+def test_a_receipt_is_found_before_the_replica_has_it(servers: Pair) -> None:
+    hub = hosts(servers)[0]
+    try:
+        hub.start("--only", "web")
+        hub.key = issue_key(hub)
+        user = {"agent_id": "kana", "user_id": "hiroki"}
+        hub.post("memories", {**user, "content": "Lives in Kyoto."})
+        assert wait_until(lambda: _is_read_elsewhere(hub), timeout_seconds=30)
+        servers.standby.pause()
+        before = replica_reads(hub)["used"]
+        receipt = hub.post("context", {**user, "message": "Where do I live?"})[1]["receipt_id"]
+        assert replica_reads(hub)["used"] == before + 1, "the context was read from the replica"
+        assert get(hub, f"receipts/{receipt}") is not None
+    finally:
+        servers.standby.resume()
+        stop([hub])
+
+
+def _is_read_elsewhere(hub: Hub) -> bool:
+    before = replica_reads(hub).get("used", 0)
+    get(hub, "memories?agent_id=kana&user_id=hiroki")
+    return replica_reads(hub).get("used", 0) > before
 
 
 def _read(hub: Hub, over: threading.Event, answers: Counter[bool]) -> None:
