@@ -38,7 +38,8 @@ _NAMES: Final = (
     "LLM_PROVIDER", "LLM_SECONDS", "LLM_SECONDS_COMPACT", "LLM_SECONDS_EXTRACT", "LLM_SECONDS_JUDGE",
     "LLM_SECONDS_SUMMARIZE", "LOG_FORMAT", "MAX_BODY_BYTES", "MEMORY_MS", "MIN_FREE_MB", "OAUTH_URL", "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET", "OIDC_GROUPS_CLAIM", "OIDC_ISSUER", "OIDC_NAME", "OIDC_ROLES", "OIDC_SCOPES",
-    "POSTGRES_VERSION", "PROCESS", "RECEIPT_DAYS", "REPLICA_URLS", "REQUESTS_PER_KEY", "REQUIRE_SECOND_FACTOR",
+    "POSTGRES_VERSION", "PROCESS", "READ_ONLY", "RECEIPT_DAYS", "REPLICA_URLS", "REQUESTS_PER_KEY",
+    "REQUIRE_SECOND_FACTOR",
     "THROTTLE_PER_MINUTE", "TIME_ZONE", "TLS_PROXY", "WEBHOOK_NETWORKS", "WEB_PROCESSES", "WORKERS",
 )  # fmt: skip
 KNOWN_SETTINGS: Final = frozenset(PREFIX + name for name in _NAMES)
@@ -83,6 +84,7 @@ class Environment:
     cluster_tables: bool
     drain_seconds: int
     traces: bool
+    read_only: bool
     import_token: str = field(repr=False)
 
     @property
@@ -184,6 +186,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
         drain_seconds=_integer(source, "MEMORYHUB_DRAIN_SECONDS", 0, low=0, high=60),
         traces=sends_traces(source) and has_telemetry(),
+        read_only=read_switch(source, "MEMORYHUB_READ_ONLY", False),
         import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
 

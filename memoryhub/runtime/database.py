@@ -75,6 +75,8 @@ def database_settings(environment: Environment) -> dict[str, object]:
             "reconnect_failed": _try_again,
         }
         options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
+        if environment.read_only:  # as on a standby, so that every write is refused by the database itself
+            options["options"] = f"-c default_transaction_read_only=on {options['options']}"
     return {
         **base,
         "ENGINE": "django.db.backends.postgresql",

@@ -182,6 +182,10 @@ class Supervisor:
     def __init__(self, environment: Environment, *, say: Say, programs: tuple[Program, ...] = PROGRAMS) -> None:
         self.environment = environment
         self.say = say
+        if environment.read_only:
+            programs = tuple(program for program in programs if program.name == "web")
+            if not programs:
+                raise SupervisorError("With MEMORYHUB_READ_ONLY no workers run: jobs write.")
         self.children = [Child(program, environment) for program in programs]
         self.serves_web = any(program.name == "web" for program in programs)
         self.cluster = None if environment.database_url else EmbeddedCluster(environment.data_dir)
@@ -262,6 +266,9 @@ class Supervisor:
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)
         if self.environment.shared_folder:
             private_folder(private_folder(self.environment.shared_folder) / METRICS)
+        if self.environment.read_only:
+            self.say("Nothing is written (MEMORYHUB_READ_ONLY): no migrations, no workers, and the API only reads.")
+            return
         self.say("Bringing the database up to date …")
         self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
         self._step("manage.py", "first_run")

@@ -5,7 +5,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.hosts import differences
@@ -27,6 +28,8 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=at_least_one, default=1, help="How many jobs run at a time (1).")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if settings.ENVIRONMENT.read_only:
+            raise CommandError("With MEMORYHUB_READ_ONLY no workers run: jobs write.")
         # Load what jobs need before the workers are forked, so that no job waits for it and the processes share it: a
         # vendor's library takes seconds to import. Frozen objects are skipped by the garbage collector, which would
         # write to their pages and so copy them into each process.

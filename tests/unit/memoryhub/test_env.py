@@ -10,6 +10,7 @@ import pytest
 
 from memoryhub.env import CHECKOUT, SECRETS, EnvironmentProblem, read_environment, read_secret_files, secret_key
 from memoryhub.runtime.database import database_settings, databases
+from memoryhub.runtime.supervisor import Supervisor, SupervisorError, programs_named
 
 
 def test_defaults_are_as_documented() -> None:
@@ -239,3 +240,13 @@ def test_every_secret_of_the_reference_can_be_a_file() -> None:
     page = (CHECKOUT / "docs" / "reference" / "settings.md").read_text()
     named = set(re.findall(r"^\| `(\w*(?:API_KEY|SECRET|TOKEN|SECRET_KEY|DATABASE_URL|PASSWORD))`", page, re.M))
     assert named <= set(SECRETS)
+
+
+def test_read_only_is_a_setting_of_web_connections_alone() -> None:
+    values = {"MEMORYHUB_READ_ONLY": "1", "DATABASE_URL": "postgresql://a:b@db.example.org/x?options=-c%20jit%3Doff"}
+    web = database_settings(read_environment({**values, "MEMORYHUB_PROCESS": "web"}))
+    assert web["OPTIONS"]["options"] == "-c default_transaction_read_only=on -c statement_timeout=30000 -c jit=off"  # type: ignore[index]
+    other = database_settings(read_environment(values))
+    assert other["OPTIONS"]["options"] == "-c jit=off"  # type: ignore[index]
+    with pytest.raises(SupervisorError, match="no workers run"):
+        Supervisor(read_environment(values), say=print, programs=programs_named(["worker"]))
