@@ -164,9 +164,10 @@ def _choose(position: int | None) -> str | None:
         if outcomes[alias] == USED:
             break
     else:
-        nearly = (alias for alias, outcome in outcomes.items() if outcome == BEHIND)
-        if (alias := next((each for each in nearly if _catches_up(each, position)), None)) is not None:
-            outcomes[alias] = USED
+        for alias, outcome in outcomes.items():
+            if outcome == BEHIND and _catches_up(alias, position):
+                outcomes[alias] = USED
+                break
     for alias, outcome in outcomes.items():
         READS.labels(alias, outcome).inc()
     return next((alias for alias, outcome in outcomes.items() if outcome == USED), None)
