@@ -28,6 +28,7 @@ from memoryhub.api.protocol import HEALTH_PATH, RETRY_AFTER_SECONDS, LimitedProt
 from memoryhub.auth.principals import Principal, key_digest
 from memoryhub.db.limits import is_read_only
 from memoryhub.db.pool import answering, leave_server, turn, turns
+from memoryhub.db.replicas import noting
 from memoryhub.db.turns import TooManyRequests
 from memoryhub.telemetry.spans import name_request
 from memoryhub.validators import text_problem
@@ -270,7 +271,8 @@ class OneHopHandler(ASGIHandler):
     def _do(self, acts: list[Callable[[], None]]) -> None:
         for act in acts:
             try:
-                act()
+                with noting():  # the answer did not promise it
+                    act()
             except Exception as error:
                 log.error("work after an answer failed", extra={"error": type(error).__name__})
         close_old_connections()

@@ -21,9 +21,13 @@ from psycopg import errors
 EVERYTHING: Final = ""
 """Scope of a write that may concern every agent."""
 
+# A commit waits until it is flushed, unless it is asynchronous: then its place is known only to be before the next
+# record, which may reach replicas a while later, with much that others write.
 NOTE: Final = """
 INSERT INTO memoryhub_position AS noted (scope, position)
-VALUES (%s, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint)
+VALUES (%s, pg_wal_lsn_diff(
+    CASE WHEN %s OR current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn()
+         ELSE pg_current_wal_flush_lsn() END, '0/0')::bigint)
 ON CONFLICT (scope) DO UPDATE SET position = greatest(noted.position, excluded.position) RETURNING position
 """
 
@@ -39,6 +43,15 @@ WRITTEN: Final = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
 DOWN_SECONDS: Final = 5.0
 """A replica that failed is left for so long; then one request tries it."""
 
+WAIT_SECONDS: Final = 0.02
+PAUSE_SECONDS: Final = 0.002
+"""Time for a replica to replay a write that was made just now, and the pause between two looks."""
+
+LATE_SECONDS: Final = 1.0
+"""A replica that took longer is not waited for so long."""
+
+USED: Final = "used"
+BEHIND: Final = "behind"
 READS: Final = Counter(
     "memoryhub_replica_reads", "Requests that read from a replica, or could not.", ["replica", "outcome"]
 )
@@ -61,6 +74,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 _turns = count()
 _down_until: dict[str, float] = {}
+_late_until: dict[str, float] = {}
 
 
 def aliases() -> list[str]:
@@ -119,21 +133,21 @@ def noting() -> Iterator[None]:
         _thread.is_noting = former
 
 
-def note_write(connection: Any) -> None:
-    """Keep the position of a committed write, unless it is a note about a read."""
+def note_write(connection: Any, *, is_async: bool) -> None:
+    """Keep the position of a committed write, unless it is a note about a read; an asynchronous one is not flushed."""
     if _thread.is_noting or (_thread.reading is not None and _thread.reading.of_api):
         return
     leave()  # what follows in this request must see it
     try:
-        _note(connection, _thread.writer)
+        _note(connection, _thread.writer, is_async=is_async)
     except ProgrammingError as error:
         if not isinstance(error.__cause__, errors.UndefinedTable):  # an earlier migration
             raise
 
 
-def _note(connection: Any, scope: str) -> int:
+def _note(connection: Any, scope: str, *, is_async: bool) -> int:
     with connection.open(prepared=False) as cursor:
-        cursor.execute(NOTE, [scope])
+        cursor.execute(NOTE, [scope, is_async])
         return int(cursor.fetchone()[0])
 
 
@@ -142,15 +156,21 @@ def _choose(position: int | None) -> str | None:
     if not (known := aliases()):
         return None
     if position is None:
-        position = _note(connections[DEFAULT_DB_ALIAS], EVERYTHING)
-    first = next(_turns)
-    for number in range(len(known)):
-        alias = known[(first + number) % len(known)]
-        outcome = _outcome(alias, position)
+        position = _note(connections[DEFAULT_DB_ALIAS], EVERYTHING, is_async=True)
+    first = next(_turns) % len(known)
+    outcomes: dict[str, str] = {}
+    for alias in known[first:] + known[:first]:
+        outcomes[alias] = _outcome(alias, position)
+        if outcomes[alias] == USED:
+            break
+    else:
+        for alias, outcome in outcomes.items():
+            if outcome == BEHIND and _catches_up(alias, position):
+                outcomes[alias] = USED
+                break
+    for alias, outcome in outcomes.items():
         READS.labels(alias, outcome).inc()
-        if outcome == "used":
-            return alias
-    return None
+    return next((alias for alias, outcome in outcomes.items() if outcome == USED), None)
 
 
 def _outcome(alias: str, position: int) -> str:
@@ -164,7 +184,23 @@ def _outcome(alias: str, position: int) -> str:
         _set_down(alias)
         return "failed"
     _down_until.pop(alias, None)
-    return "used" if replayed >= position else "behind"
+    return USED if replayed >= position else BEHIND
+
+
+def _catches_up(alias: str, position: int) -> bool:
+    """Wait a moment for the replay, as a replica is mostly some milliseconds late; not if it was later just now."""
+    now = time.monotonic()
+    if now < _late_until.get(alias, 0.0):
+        return False
+    while time.monotonic() < now + WAIT_SECONDS:
+        time.sleep(PAUSE_SECONDS)
+        replayed = _replayed(alias)
+        if replayed is None:
+            return False
+        if replayed >= position:
+            return True
+    _late_until[alias] = time.monotonic() + LATE_SECONDS
+    return False
 
 
 def _replayed(alias: str) -> int | None:

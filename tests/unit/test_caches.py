@@ -41,6 +41,7 @@ CACHES = {
     "memoryhub.db.prepared.self._compiled": BUILT,
     "memoryhub.db.prepared.self._lookup": BUILT,
     "memoryhub.db.replicas._down_until": BUILT,
+    "memoryhub.db.replicas._late_until": BUILT,
     "memoryhub.db.statements._changes_rows": BUILT,
     "memoryhub.db.statements._only_reads": BUILT,
     "memoryhub.embeddings.hashing._character_classes": BUILT,

@@ -25,7 +25,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().__init__(*args, **options)
         self.running: psycopg.Connection[Any] | None = None
         """The replica's connection while it runs a statement, which another thread may cancel."""
-        self._has_changes = self._has_committed = False
+        self._has_changes = self._has_committed = self._is_async = False
 
     def _cursor(self, name: str | None = None) -> Any:
         return super()._cursor(name) if name else self._routed(prepared=False)  # type: ignore[misc]
@@ -58,14 +58,24 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().set_autocommit(*args, **options)
         if self._has_committed and self.autocommit:
             self._has_committed = False
-            replicas.note_write(self)
+            self._note()
+
+    def sent(self, statement: Any) -> None:
+        """Note what a statement did to the primary."""
+        self._is_async = self._is_async or "synchronous_commit" in str(statement)
+        if changes_rows(statement):
+            self.changed()
 
     def changed(self) -> None:
-        """Note that a statement changed rows."""
+        """Note that rows were changed."""
         if self.autocommit:
-            replicas.note_write(self)
+            self._note()
         else:
             self._has_changes = True
+
+    def _note(self) -> None:
+        is_async, self._is_async = self._is_async, False
+        replicas.note_write(self, is_async=is_async)
 
 
 class RoutedCursor:
@@ -78,8 +88,7 @@ class RoutedCursor:
     def execute(self, statement: Any, *args: Any, **options: Any) -> "RoutedCursor":
         if not self._read(statement, *args, **options):
             self._on_primary().execute(statement, *args, **options)
-            if changes_rows(statement):
-                self._wrapper.changed()
+            self._wrapper.sent(statement)
         return self
 
     def executemany(self, statement: Any, *args: Any, **options: Any) -> None:
