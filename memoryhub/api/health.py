@@ -1,11 +1,12 @@
 """Liveness, readiness and Prometheus metrics (SPEC O4). The endpoints take no key and show no texts."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
@@ -43,10 +44,13 @@ def readyz(request: HttpRequest) -> HttpResponse:
     workers and migrations as well.
     """
     with own_connection(), translation.override("en"):
-        if (is_full := "full" in request.GET) and (refusal := _refusal(request)):
-            return refusal
+        more: dict[str, Any] = {}
+        if "full" in request.GET:
+            with suppress(Error):  # without the database there is no more to report than the checks do
+                if refusal := _refusal(request):
+                    return refusal
+                more = full_report(timezone.now())
         results = {name: run_check(check) for name, check in CHECKS.items()}
-        more = full_report(timezone.now()) if is_full else {}
     is_ready = all(is_ok for name, (is_ok, _) in results.items() if name not in OPTIONAL_CHECKS)
     body = {
         "status": "ready" if is_ready else "not ready",

@@ -7,7 +7,7 @@ functions for one memory, and so is a set in which two memories would have the s
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
@@ -19,6 +19,7 @@ from django.db.models import F
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal
+from memoryhub.auth.screening import Screening
 from memoryhub.db.copy import copy_models
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
@@ -256,6 +257,8 @@ def _relabel(
     now: datetime,
 ) -> None:
     """Change the labels of memories of one actor. Raises DomainError where none of them can be changed so."""
+    screening = Screening(actor)
+    labels = replace(labels, add_tags=tuple(screening.columns(Memory, {"tags": labels.add_tags})["tags"]))
     lock_shared(actor.pk)
     locked = Memory.objects.locked_of(actor, (memory.pk for memory in memories))
     changes = []
@@ -267,6 +270,8 @@ def _relabel(
                 apply_values(row, labels.values_for(row.tags), by)
             changes.append(change)
     _store(actor, changes, verb=RELABEL, by=by, reason=reason, now=now, batch=result.batch)
+    for change in changes:
+        screening.record(by=by, row=change.memory, now=now)
 
 
 def _revert(

@@ -10,7 +10,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, StringField, TenantQuery, TenantSerializer
+from memoryhub.api.fields import (
+    ItemsField,
+    OneOf,
+    ReasonSerializer,
+    StrictSerializer,
+    StringField,
+    TenantQuery,
+    TenantSerializer,
+)
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.api.places import MAX_SHOWN, place_of, shown_place
 from memoryhub.api.problems import Problem
@@ -120,7 +128,7 @@ class MemoriesBatch(MemoryView):
         return Response({"results": WrittenOut(results, many=True).data})
 
 
-class LabelsIn(serializers.Serializer):
+class LabelsIn(StrictSerializer):
     """New tags, kind and namespace; `{actorId}` is filled in."""
 
     add_tags = TagsField(default=list)

@@ -175,6 +175,8 @@ def test_labels_are_changed_by_a_filter_and_undone(client: APIClient) -> None:
     assert refused["errors"][0]["field"] == "labels"
     assert bulk(client, "archive", 400, labels={"kind": "fact"})["errors"][0]["field"] == "labels"
     assert bulk(client, "relabel", 400, labels={})["errors"][0]["field"].startswith("labels")
+    misspelt = bulk(client, "relabel", 400, labels={"add_tag": ["tea"], "kind": "fact"}, dry_run=True)
+    assert misspelt["errors"][0]["field"] == "labels.add_tag"
     wrong = bulk(client, "relabel", 400, labels={"namespace": "/a/{who}/"}, dry_run=True)
     assert wrong["errors"][0]["field"] == "labels.namespace"
     labels = {"add_tags": ["green tea"], "remove_tags": ["old"], "kind": "preference", "namespace": "/tea/{actorId}/"}

@@ -139,15 +139,17 @@ LABELS = [
     Labels(add_tags=("tea",)),
     Labels(add_tags=("tea",), remove_tags=("old",), kind=Kind.FACT, namespace="/facts/{actorId}/"),
     Labels(kind=Kind.NOTE, namespace="/archive/{actorId}/"),
+    Labels(add_tags=("tea", f"ghp_{'a1B2c3D4e5F6' * 3}")),
 ]
 
 
-@pytest.mark.parametrize("labels", LABELS, ids=["tags", "all", "namespace"])
+@pytest.mark.parametrize("labels", LABELS, ids=["tags", "all", "namespace", "secret"])
 def test_labels_of_a_set_are_changed_and_undone_like_those_of_each_alone(labels: Labels) -> None:
     together, alone = both(relabel_many, versions={}, labels=labels, by=ANN, reason="tidy", now=LATER)
     assert seen(together) == seen(alone)
     changed = MemoryRevision.objects.filter(actor_id=together.pk, verb="relabel")
     assert changed.count() == 11, "all but the rejected one"
+    assert not changed.filter(after__tags__icontains="ghp_").exists(), "secrets are removed from tags"
     assert not Memory.objects.filter(actor_id=together.pk, locked=True).exists(), "jobs may rewrite the texts"
     for actor in (together, alone):
         revisions = MemoryRevision.objects.filter(actor_id=actor.pk, verb="relabel")

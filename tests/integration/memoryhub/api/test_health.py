@@ -91,6 +91,17 @@ def test_full_readyz_is_for_keys_of_an_admin(make_client: Callable[..., APIClien
     assert not any("server" in each.json() for each in refusals)
 
 
+def test_full_readyz_reports_a_database_that_does_not_answer(make_client: Callable[..., APIClient]) -> None:
+    def fail(*_statement: Any) -> None:
+        raise OperationalError("gone")
+
+    admin = make_client(scopes=[Scope.ADMIN])
+    with connection.execute_wrapper(fail):
+        answer = admin.get("/readyz?full")
+    assert answer.status_code == 503 and not answer.json()["checks"]["database"]["ok"]
+    assert "server" not in answer.json()
+
+
 def test_readyz_says_503_where_migrations_wait(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'strength'")
