@@ -56,8 +56,9 @@ def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> 
     """Show what a deletion takes, then delete: the chosen messages, or the session where none is chosen."""
     if not may_forget(request):
         raise PermissionDenied
-    chosen = [key for each in _chosen(request) if (key := as_uuid(each)) is not None]
-    forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if chosen else forget_session
+    named = _chosen(request)
+    chosen = [key for each in named if (key := as_uuid(each)) is not None]
+    forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if named else forget_session
     forget = partial(forget, session=session, **submitted_change(request))
     try:
         question = _question(chosen, forget(dry_run=True).counts)
@@ -79,6 +80,8 @@ def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> 
 def delete_chosen(screen: Any, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
     """Show what a deletion of messages of any sessions takes, then delete them, those of a session at once."""
     keys = selected_ids(queryset)
+    if not keys:
+        screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
     previews = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=True)]
     if not previews:
         return None

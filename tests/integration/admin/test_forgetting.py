@@ -50,6 +50,12 @@ def test_a_whole_session_is_deleted_from_its_page(boss: Client, hub: Hub) -> Non
     assert not Session.objects.filter(pk=hub.session.pk).exists()
 
 
+def test_an_unusable_choice_deletes_no_session(boss: Client, hub: Hub) -> None:
+    done = boss.post(forget_page(hub.session), {"_selected_action": ["nonsense"], "confirmed": "1"}, follow=True)
+    assert "This session has no such messages." in done.content.decode()
+    assert Session.objects.filter(pk=hub.session.pk).exists()
+
+
 def test_a_curator_deletes_no_messages(staff: Callable[..., Client], hub: Hub) -> None:
     curator = staff("view_session", "view_message", "change_session")
     assert curator.get(forget_page(hub.session)).status_code == 403
@@ -85,3 +91,5 @@ def test_messages_of_several_sessions_are_deleted_from_the_list(boss: Client, hu
     assert list(Message.objects.filter(pk__in=[first.pk, second.pk, kept.pk])) == [kept]
     assert not Memory.objects.filter(content__contains="2,150").exists()
     assert AuditEntry.objects.filter(verb="delete", object_kind="session", reason="a slip").count() == 2
+    again = boss.post(list_of(Message), {**chosen, "confirmed": "1"}, follow=True)
+    assert "The selected rows no longer exist." in again.content.decode()
