@@ -23,7 +23,7 @@ def test_a_message_is_found_and_leads_to_its_session(page: Any, stage: Stage) ->
     look_for(page, "bounded heap")
     page.locator("#result_list a[href*='/message/']").first.click()
     expect(page).to_have_url(re.compile("/conversations/message/.+/change/"))
-    page.locator("a[href*='/conversations/session/']").locator("visible=true").last.click()
+    page.locator("a[href*='/conversations/session/'][href$='/change/']").locator("visible=true").last.click()
     expect(page.get_by_text("bounded heap", exact=False).first).to_be_visible()
 
 

@@ -15,8 +15,9 @@ import httpx2
 import openai
 import psycopg
 import pytest
+from django.conf import settings
 from django.db import connection, connections
-from pytest_django.fixtures import Settings
+from django.test import override_settings
 
 from conversations.models import Message
 from memoryhub.auth.actions import revoke_key
@@ -33,6 +34,13 @@ NAMES: dict[str, Any] = {"model": "kana", "user": "hiroki"}
 
 
 @contextmanager
+def short_wait() -> Iterator[None]:
+    """Let calls wait 400 ms for memory; elsewhere a busy machine has time."""
+    with override_settings(ENVIRONMENT=replace(settings.ENVIRONMENT, memory_ms=400)):
+        yield
+
+
+@contextmanager
 def database_away() -> Iterator[None]:
     """End all connections but the test's own, and refuse new ones."""
     values = connections.settings["default"]
@@ -44,7 +52,8 @@ def database_away() -> Iterator[None]:
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
     try:
-        yield
+        with short_wait():
+            yield
     finally:
         values["PORT"] = port
 
@@ -54,12 +63,8 @@ def locked(table: str) -> Iterator[None]:
     """Hold a table, so that every statement on it waits."""
     with psycopg.connect(**{**connection.get_connection_params(), "cursor_factory": psycopg.ClientCursor}) as other:
         other.execute(f"LOCK TABLE {table}")
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _short_wait(settings: Settings) -> None:
-    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, memory_ms=400)
+        with short_wait():
+            yield
 
 
 def ask(sdk: openai.OpenAI, messages: list[Any], **options: Any) -> Any:
