@@ -39,8 +39,11 @@ def return_connection() -> None:
 def leave_server() -> None:
     """End this thread's connection, which takes no writes: in the pool, it would fail others for up to an hour.
 
-    The server may have become a standby, or a name still led to one; a new connection looks for the primary.
+    The server may have become a standby, or a name still led to one; a new connection looks for the primary. With
+    MEMORYHUB_READ_ONLY no connection takes writes, and a new one would be no better.
     """
+    if settings.ENVIRONMENT.read_only:
+        return
     if connection.connection is not None and not connection.in_atomic_block:
         connection.connection.close()
         connection.close()
