@@ -39,8 +39,8 @@ def return_connection() -> None:
 def leave_server() -> None:
     """End this thread's connection, which takes no writes: in the pool, it would fail others for up to an hour.
 
-    The server may have become a standby, or a name still led to one; a new connection looks for the primary. Nothing
-    is ended where a setting refuses writes.
+    The server may have become a standby, or a name still led to one; a new connection looks for the primary. With
+    MEMORYHUB_READ_ONLY no connection takes writes, and a new one would be no better.
     """
     if settings.ENVIRONMENT.read_only:
         return

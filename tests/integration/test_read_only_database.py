@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -92,3 +94,17 @@ def test_pages_are_read_and_changes_say_so() -> None:
     with no_writes():
         answer = Client().post(reverse("admin:login"), {"username": "boss", "password": "a long password"})
         assert (answer.status_code, answer.json()["code"]) == READ_ONLY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_host_that_only_reads_keeps_its_connections(client: APIClient, settings: Any) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, read_only=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    kept = connection.connection
+    try:
+        answer = client.post("/api/v1/memories", {"agent_id": "kana", "content": "likes green tea"})
+        assert (answer.status_code, answer.json()["code"]) == READ_ONLY
+        assert connection.connection is kept
+    finally:
+        connection.close()
