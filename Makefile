@@ -2,7 +2,7 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-slow coverage browser lint style types dev lock clean schema typescript translations
+.PHONY: help run stop test test-slow coverage browser lint style types dev lock clean schema typescript translations release
 .SUFFIXES:
 
 # Where Python is told to keep no bytecode, each of the many processes of a test run would compile Django again.
@@ -29,6 +29,7 @@ help:
 	@echo "make typescript  write the TypeScript client's types"
 	@echo "make translations  update and compile the Japanese translations (CHECK=1: only report)"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
+	@echo "make release VERSION=1.2.3  check, write the versions, build, commit and tag; nothing is pushed (UNCHECKED=1: no tests)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 
 # exec: signals reach the supervisor itself, and nobody stands between it and make.
@@ -98,6 +99,9 @@ translations: dev
 lock:
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --output-file requirements.lock
 	$(COMPILE) --group dev --constraint requirements.lock $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock
+
+release: dev
+	@$(PY) scripts/release.py $(VERSION) $(if $(UNCHECKED),--unchecked)
 
 # In a data folder of your own choosing only the database is ours to delete; the default one goes as a whole.
 clean:
