@@ -96,9 +96,17 @@ def uv(*arguments: str) -> None:
     run("sh", "memoryhub/bootstrap.sh", "uv", *arguments)
 
 
+def has_docker() -> bool:
+    asked = (["docker", "info"], ["docker", "buildx", "version"])
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return bool(shutil.which("docker")) and all(
+        subprocess.run(command, check=False, **quiet).returncode == 0 for command in asked
+    )
+
+
 def build_image(version: str, into: Path) -> None:
-    if shutil.which("docker") is None:
-        sys.stdout.write("There is no Docker here: no image is built.\n")
+    if not has_docker():
+        sys.stdout.write("There is no running Docker with buildx here: no image is built.\n")
         return
     image = f"type=oci,dest={into / f'memoryhub-{version}-image.tar'},name=memoryhub:{version}"
     run("docker", "buildx", "build", "--platform", "linux/amd64,linux/arm64", "--output", image, ".")
