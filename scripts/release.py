@@ -98,9 +98,8 @@ def uv(*arguments: str) -> None:
 
 def has_docker() -> bool:
     asked = (["docker", "info"], ["docker", "buildx", "version"])
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return bool(shutil.which("docker")) and all(
-        subprocess.run(command, check=False, **quiet).returncode == 0 for command in asked
+        subprocess.run(command, check=False, capture_output=True).returncode == 0 for command in asked
     )
 
 
