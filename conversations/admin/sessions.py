@@ -213,7 +213,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return delete_chosen(self, request, queryset)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        if not may_forget(request):
+        if not (may_forget(request) and request.user.has_perm("conversations.view_session")):
             return {}
         address = reverse("admin:conversations_session_forget", args=[row.session_id])
         return {"delete_address": f"{address}?{urlencode({ACTION_CHECKBOX_NAME: row.pk})}"}

@@ -70,11 +70,13 @@ def test_a_curator_deletes_no_messages(staff: Callable[..., Client], hub: Hub) -
     assert Message.objects.filter(pk=message.pk).exists()
 
 
-def test_a_messages_page_leads_to_its_deletion(boss: Client, hub: Hub) -> None:
+def test_a_messages_page_leads_to_its_deletion(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
     [told] = hub.say("The salary is 84,300 dollars.")
     address = f"{forget_page(hub.session)}?_selected_action={told.pk}"
     assert escape(address) in boss.get(page_of(told)).content.decode()
     assert "Messages: 1" in boss.get(address).content.decode()
+    without_sessions = staff("view_message", "delete_message")
+    assert forget_page(hub.session) not in without_sessions.get(page_of(told)).content.decode()
 
 
 def test_messages_of_several_sessions_are_deleted_from_the_list(boss: Client, hub: Hub) -> None:
