@@ -71,7 +71,7 @@ def write_versions(version: str, today: date) -> None:
     log.write_text(UNRELEASED.sub(f"## {version} ({today.isoformat()})", log.read_text("utf-8")), "utf-8")
 
 
-def build(version: str, into: Path) -> None:
+def build(version: str, into: Path, *, with_image: bool) -> None:
     """Build everything of a release from the working tree."""
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
@@ -87,7 +87,8 @@ def build(version: str, into: Path) -> None:
     components = str(into / f"{sources}.cdx.json")
     uv("tool", "run", "--quiet", "--from", SBOM_TOOL, "cyclonedx-py", "requirements", "requirements.lock",
        "--pyproject", "pyproject.toml", "--of", "JSON", "--output-reproducible", "-o", components)  # fmt: skip
-    build_image(version, into)
+    if with_image:
+        build_image(version, into)
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in sorted(into.iterdir())]
     (into / "SHA256SUMS").write_text("\n".join(sums) + "\n")
 
@@ -111,7 +112,7 @@ def build_image(version: str, into: Path) -> None:
     run("docker", "buildx", "build", "--platform", "linux/amd64,linux/arm64", "--output", image, ".")
 
 
-def release(version: str, *, is_checked: bool) -> Path:
+def release(version: str, *, is_checked: bool, with_image: bool) -> Path:
     """Make a release and return the folder of its files. Raises Refused, CalledProcessError."""
     check(version)
     if is_checked:
@@ -119,7 +120,7 @@ def release(version: str, *, is_checked: bool) -> Path:
     into = ROOT / "dist" / version
     try:
         write_versions(version, date.today())
-        build(version, into)
+        build(version, into, with_image=with_image)
         run("git", "commit", "--quiet", "--message", f"release: {version}")
         run("git", "tag", "--annotate", f"v{version}", "--message", f"memoryhub {version}")
     except BaseException:
@@ -132,9 +133,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--unchecked", action="store_true", help="without lint and tests, which were just run")
+    parser.add_argument("--without-image", action="store_true", help="without a container image")
     given = parser.parse_args()
     try:
-        into = release(given.version, is_checked=not given.unchecked)
+        into = release(given.version, is_checked=not given.unchecked, with_image=not given.without_image)
     except Refused as refused:
         sys.exit(str(refused))
     except subprocess.CalledProcessError as failed:
