@@ -19,9 +19,11 @@ from conversations.actions.forgetting import Deletion, forget_messages, forget_s
 from conversations.models import Message, Session
 from memoryhub.admin.base import as_uuid, format_count
 from memoryhub.admin.object_actions import (
+    CONFIRMED,
     Confirmation,
+    ask_to_confirm,
     change_url,
-    confirmation_page,
+    next_url,
     report_skipped,
     selected_ids,
     submitted_change,
@@ -61,10 +63,10 @@ def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> 
     forget: Any = partial(forget_messages, chosen=Q(pk__in=chosen)) if named else forget_session
     forget = partial(forget, session=session, **submitted_change(request))
     try:
-        question = _question(chosen, forget(dry_run=True).counts)
-        page = confirmation_page(screen, request, question, action="forget", keys=chosen)
-        if page is not None:
-            return page
+        if CONFIRMED not in request.POST:
+            cancel = next_url(request) or change_url(session)
+            question = _question(chosen, forget(dry_run=True).counts, cancel=cancel)
+            return ask_to_confirm(screen, request, question, action="forget", keys=chosen)
         deletion = forget()
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
@@ -82,17 +84,17 @@ def delete_chosen(screen: Any, request: HttpRequest, queryset: QuerySet[Message]
     keys = selected_ids(queryset)
     if not keys:
         screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
-    previews = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=True)]
-    if not previews:
-        return None
-    question = _question(keys, _sum(previews))
-    page = confirmation_page(screen, request, question, action="forget_chosen", keys=keys)
-    if page is None:
-        _report(screen, request, _sum([deletion.counts for deletion in _delete(screen, request, keys)]))
-    return page
+    is_confirmed = CONFIRMED in request.POST
+    counts = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=not is_confirmed)]
+    if counts and not is_confirmed:
+        question = _question(keys, _sum(counts))
+        return ask_to_confirm(screen, request, question, action="forget_chosen", keys=keys)
+    if counts:
+        _report(screen, request, _sum(counts))
+    return None
 
 
-def _delete(screen: Any, request: HttpRequest, keys: Sequence[Any], *, dry_run: bool = False) -> Iterator[Deletion]:
+def _delete(screen: Any, request: HttpRequest, keys: Sequence[Any], *, dry_run: bool) -> Iterator[Deletion]:
     """Delete messages by session and yield each deletion; report those that were refused."""
     rows = Message.objects.filter(pk__in=keys).order_by("session_id").values_list("session_id", "pk")
     by_session = {session_id: [pk for _id, pk in of_one] for session_id, of_one in groupby(rows, lambda row: row[0])}
@@ -120,7 +122,7 @@ def _chosen(request: HttpRequest) -> list[str]:
     return request.POST.getlist(ACTION_CHECKBOX_NAME) or request.GET.getlist(ACTION_CHECKBOX_NAME)
 
 
-def _question(chosen: Sequence[Any], counts: Mapping[str, int]) -> Confirmation:
+def _question(chosen: Sequence[Any], counts: Mapping[str, int], *, cancel: str = "") -> Confirmation:
     closing = gettext("There is no undo. Exported files and backups are not reached.")
     return Confirmation(
         title=_("Delete these messages") if chosen else _("Delete this session"),
@@ -128,6 +130,7 @@ def _question(chosen: Sequence[Any], counts: Mapping[str, int]) -> Confirmation:
         examples=(),
         button=_("Delete permanently"),
         is_danger=True,
+        cancel=cancel,
     )
 
 

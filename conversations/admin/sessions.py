@@ -45,7 +45,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays, whole_text
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
-from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action, row_page
+from memoryhub.admin.object_actions import NEXT, Change, DecisionAdmin, Done, change_url, object_action, row_page
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import PrincipalKind
 from memoryhub.unfold import needs_of
@@ -216,7 +216,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         if not (may_forget(request) and request.user.has_perm("conversations.view_session")):
             return {}
         address = reverse("admin:conversations_session_forget", args=[row.session_id])
-        return {"delete_address": f"{address}?{urlencode({ACTION_CHECKBOX_NAME: row.pk})}"}
+        return {"delete_address": f"{address}?{urlencode({ACTION_CHECKBOX_NAME: row.pk, NEXT: change_url(row)})}"}
 
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:

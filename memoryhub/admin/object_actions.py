@@ -217,7 +217,10 @@ MAX_EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Confirmation:
-    """Content of a confirmation page: title, sentences, example rows, button."""
+    """Content of a confirmation page: title, sentences, examples, button; `cancel` leads back, by default to itself.
+
+    A page that a POST to a list shows is at the list's address, so its default is the list.
+    """
 
     title: Any
     sentences: Sequence[Any]
@@ -226,6 +229,7 @@ class Confirmation:
     can_proceed: bool = True
     is_danger: bool = False
     needs_reason: bool = False
+    cancel: str = ""
 
 
 def selected_ids(queryset: QuerySet[Any]) -> list[Any]:
@@ -242,6 +246,14 @@ def confirmation_page(
     is_confirmed = CONFIRMED in request.POST
     if is_confirmed and (submitted_reason(request) or not question.needs_reason):
         return None
+    problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed else None
+    return ask_to_confirm(screen, request, question, action=action, keys=keys, problem=problem)
+
+
+def ask_to_confirm(
+    screen: Any, request: HttpRequest, question: Confirmation, *, action: str, keys: Sequence[Any], problem: Any = None
+) -> HttpResponse:
+    """Return the confirmation page; its form has `CONFIRMED` and comes back to this address."""
     return render_page(
         request,
         "admin/memoryhub/includes/confirm.html",
@@ -251,7 +263,7 @@ def confirmation_page(
         examples=list(islice(question.examples, MAX_EXAMPLES)),
         left_out=max(0, len(question.examples) - MAX_EXAMPLES),
         keys=keys,
-        problem=_("Give a reason: it is kept in the audit trail.") if is_confirmed else None,
+        problem=problem,
         action=action,
         action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,
         confirmed_name=CONFIRMED,

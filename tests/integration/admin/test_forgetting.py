@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.test import Client
 from django.urls import reverse
@@ -72,9 +73,11 @@ def test_a_curator_deletes_no_messages(staff: Callable[..., Client], hub: Hub) -
 
 def test_a_messages_page_leads_to_its_deletion(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
     [told] = hub.say("The salary is 84,300 dollars.")
-    address = f"{forget_page(hub.session)}?_selected_action={told.pk}"
+    address = f"{forget_page(hub.session)}?{urlencode({'_selected_action': told.pk, 'next': page_of(told)})}"
     assert escape(address) in boss.get(page_of(told)).content.decode()
-    assert "Messages: 1" in boss.get(address).content.decode()
+    asked = boss.get(address).content.decode()
+    assert "Messages: 1" in asked and f'href="{page_of(told)}"' in asked, "Cancel leads back"
+    assert f'href="{page_of(hub.session)}"' in boss.get(forget_page(hub.session)).content.decode()
     without_sessions = staff("view_message", "delete_message")
     assert forget_page(hub.session) not in without_sessions.get(page_of(told)).content.decode()
 
