@@ -5,7 +5,7 @@
 .venv/bin/python bench/chaos.py storm --minutes 10       load, curators and sleeps, and faults at random
 .venv/bin/python bench/chaos.py full_disk throughput     some of them
 
-Each drill has an installation of its own, and names under `failed` what did not hold. `full_disk` fills a small tmpfs,
+Each drill has a separate installation, and names under `failed` what did not hold. `full_disk` fills a small tmpfs,
 for which it needs root, or the file system of `--folder`, a gigabyte at most: once with the watermark, as installed,
 and once without, as where another program fills the disk faster than it is seen.
 """

@@ -148,16 +148,6 @@ def read_secret_files(environ: MutableMapping[str, str]) -> None:
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
     source = os.environ if variables is None else variables
-    pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
-    web_processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
-    pool_max = _integer(
-        source,
-        "MEMORYHUB_DB_POOL_MAX",
-        max(10, pool_min, POOL_OF_A_PROCESS * web_processes),
-        low=max(1, pool_min),
-        high=1000,
-    )
-    half = max(2, _pool_share(pool_min, pool_max, web_processes) // 2)
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
@@ -170,25 +160,37 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         process=source.get("MEMORYHUB_PROCESS") or "command",
         **_addresses(source),
         oauth_url=_oauth_url(source),
-        pool_min=pool_min,
-        pool_max=pool_max,
+        **_web(source),
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
         max_body_bytes=_integer(source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000),
         min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
-        requests_per_key=_integer(source, "MEMORYHUB_REQUESTS_PER_KEY", half, low=1, high=500),
         memory_ms=_integer(source, "MEMORYHUB_MEMORY_MS", 1500, low=50, high=600_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=read_choice(source, "MEMORYHUB_LOG_FORMAT", ("json", "plain"), default="json"),
         time_zone=_time_zone(source),
         prices=_prices(source),
-        web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
         drain_seconds=_integer(source, "MEMORYHUB_DRAIN_SECONDS", 0, low=0, high=60),
         traces=sends_traces(source) and has_telemetry(),
         read_only=read_switch(source, "MEMORYHUB_READ_ONLY", False),
         import_token=source.get("MEMORYHUB_IMPORT_TOKEN", "").strip(),
     )
+
+
+def _web(source: Mapping[str, str]) -> dict[str, Any]:
+    """Return the web server's processes, connections and places for one key, of which each follows from the others."""
+    pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
+    processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
+    most = max(10, pool_min, POOL_OF_A_PROCESS * processes)
+    pool_max = _integer(source, "MEMORYHUB_DB_POOL_MAX", most, low=max(1, pool_min), high=1000)
+    half = max(2, _pool_share(pool_min, pool_max, processes) // 2)
+    return {
+        "pool_min": pool_min,
+        "pool_max": pool_max,
+        "web_processes": processes,
+        "requests_per_key": _integer(source, "MEMORYHUB_REQUESTS_PER_KEY", half, low=1, high=500),
+    }
 
 
 def _addresses(source: Mapping[str, str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`python -m memoryhub.web`: the web server, in `MEMORYHUB_WEB_PROCESSES` processes.
 
-They are forked from one that has loaded the application, and share its memory. uvicorn would start Python anew for
+They are forked from one that has loaded the application, and share its memory. uvicorn would start Python again for
 each, which takes twice the memory for two.
 """
 

@@ -1,4 +1,4 @@
-"""Cursors whose statements PostgreSQL keeps prepared."""
+"""Open cursors with statements that PostgreSQL keeps prepared."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ class _PreparingCursor(Cursor[Any]):
 
 
 def prepared_cursor(using: str = DEFAULT_DB_ALIAS) -> Any:
-    """Return a cursor like `connection.cursor()`, whose statements PostgreSQL parses and plans once per connection.
+    """Return a cursor like `connection.cursor()`; PostgreSQL parses and plans its statements once per connection.
 
     For statements that find rows by keys, or the first in the order of an index: a generic plan must be good for all
     values. A statement that fails at first stays prepared until the connection ends.

@@ -1,6 +1,6 @@
-"""What a statement does, by its text: whether a standby can execute it, and whether reads have to wait for its changes.
+"""Classify statements by their text: those that a standby can execute, and those with changes that reads must see.
 
-A statement of which this is not sure counts as one that writes.
+A statement in doubt counts as one that writes.
 """
 
 import re

@@ -27,7 +27,7 @@ class Recording(Protocol):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the sampler chose its trace."""
+        """Return whether the sampler chose its trace."""
 
     @property
     def trace_id(self) -> str: ...

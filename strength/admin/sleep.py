@@ -50,7 +50,7 @@ from strength.models import SleepRun
 
 MAX_ERRORS: Final = 50
 ACTORS_PER_REQUEST: Final = 10
-"""Actors whose memory sleeps while a page waits; an agent with more users continues page by page."""
+"""Actors with sleep runs while a page waits; an agent with more users continues page by page."""
 
 PREVIEW, SLEEP = "preview", "sleep"
 CURRENT_BATCH: Final = "sleep_round"

@@ -75,7 +75,7 @@ LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo
 
 
 def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any) -> type[APIView]:
-    """Return a subclass of a view whose POST has an operation id of its own in the schema."""
+    """Return a subclass of a view with another operation id of its POST in the schema."""
     subclass = type(view.__name__, (view,), attributes)
     return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
 

@@ -1,4 +1,4 @@
-"""Import documents into projects and update those whose file changed; undo an import."""
+"""Import documents into projects and update those with a changed file; undo an import."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
