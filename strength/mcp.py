@@ -178,6 +178,7 @@ def _search(call: Call, query: str, limit: int, project: str | None) -> SearchRe
         query=text_query(values["query"], payer=tenant.payer),
         limit=values["limit"],
         project=values["project"],
+        respells=True,
         details=False,
     )
     marks = Scope.WRITE in call.principal.scopes

@@ -61,11 +61,13 @@ def search_messages(
     floor: float = 0.0,
     conditions: Q | None = None,
     payer: Payer = NOBODY,
+    respells: bool = False,
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
     Untrusted messages are left out unless they are of the given session (SPEC M10), as are abandoned branches and what
     is less relevant than `floor`. `conditions` filters index rows further. `payer` pays for the query without names.
+    With `respells`, a query that finds nothing is repeated with similar words of the messages.
     """
     if limit < 1:
         return []
@@ -81,6 +83,7 @@ def search_messages(
         word_floor=WORD_FLOOR,
         limit=limit,
         conversation=replace(CONVERSATION, named_author=next(iter(authors)) if len(authors) == 1 else None),
+        respells=respells,
     ).best
     rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[candidate.owner_id for candidate in matches]))
     messages = {row.pk: row for row in rows}

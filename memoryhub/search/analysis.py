@@ -46,6 +46,15 @@ _JAPANESE: Final = """
 れは れが れを れに れも れと れで こは こが こに こで こも こへ のも とか
 """
 
+_VARIANTS: Final = """
+邊辺 邉辺 齋斎 齊斉 澤沢 髙高 﨑崎 嵜崎 濵浜 濱浜 廣広 櫻桜 國国 學学 會会 圓円 龍竜 瀧滝 眞真 惠恵 藝芸
+關関 黑黒 嶋島 嶌島 榮栄 壽寿 條条 傳伝 靜静 增増 德徳 淺浅 萬万 與与 豐豊 縣県 鐵鉄 體体 氣気 舊旧 應応
+來来 禮礼 彌弥 遙遥 凜凛 亞亜 寶宝 實実 晝昼 醫医 圖図 樂楽 藥薬 聰聡 稻稲 顯顕 曉暁 曾曽 槇槙 莊荘 讓譲
+峯峰 渕淵 舘館 桒桑 𠮷吉 栁柳 彥彦 靑青 敎教 緖緒 驛駅 戶戸 步歩 每毎 橫横 淸清 瀨瀬 燒焼 總総 邨村
+"""
+_VARIANT_KANJI: Final = str.maketrans({pair[0]: pair[1] for pair in _VARIANTS.split()})
+"""Older and other forms of kanji, which names have: 渡邊 is 渡辺."""
+
 ENGLISH_STOP_WORDS: Final = frozenset(_ENGLISH.split())
 JAPANESE_STOP_GRAMS: Final = frozenset(_JAPANESE.split())
 JAPANESE_PARTICLES: Final = frozenset("はがをにのでともへやかねよなだ")
@@ -101,6 +110,9 @@ _NUMBER_BEFORE_COUNTER: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}]
 _NUMBER_AFTER_PREFIX: Final = re.compile(f"([{UNSPACED}])(\\d+)")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
+_MIXED_CASE: Final = re.compile("[a-z][A-Z]")
+_LETTERS: Final = re.compile("[A-Za-z]+")
+_CASE_PART: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IS_HIRAGANA: Final = re.compile(f"[{HIRAGANA}]+")
 _IS_HANGUL_OR_HAN: Final = re.compile(f"[{HAN}{_HANGUL}]+")
 
@@ -109,10 +121,10 @@ _stemmers = threading.local()
 
 def analyse(text: str) -> Counter[str]:
     """Return the terms of a text with their counts, without stop words."""
-    folded = fold(text)
+    plain = _plain(text)
+    folded, words = _folded(plain), _case_parts(plain)
     if folded.isascii():  # a twentieth of the look-ups
-        return _word_terms([word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded)])
-    words: list[str] = []
+        return _word_terms([*words, *(word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded))])
     grams: list[str] = []
     for run, word in _RUN.findall(folded):
         if word:
@@ -127,19 +139,37 @@ def analyse(text: str) -> Counter[str]:
     return terms
 
 
+def _case_parts(text: str) -> list[str]:
+    """Return the parts of words of three or more, as getUserById; those of DuckDB and MariaDB are too general."""
+    if not _MIXED_CASE.search(text):
+        return []
+    mixed = (word for word in _LETTERS.findall(text) if len(word) <= MAX_WORD_CHARACTERS and _MIXED_CASE.search(word))
+    parts = [_CASE_PART.findall(word) for word in mixed]
+    return [part.casefold() for each in parts if len(each) > 2 for part in each if len(part) > 1]
+
+
 def is_unspaced(text: str) -> bool:
     """Return whether the text has characters of a script without spaces."""
     return bool(_IS_UNSPACED.search(text))
 
 
 def fold(text: str) -> str:
-    """Normalise widths, cases, accents, thousands separators and invisible characters."""
+    """Normalise widths, cases, accents, variants of kanji, thousands separators and invisible characters."""
+    return _folded(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Return the text without accents and invisible characters, in normal form."""
     if text.isascii():
-        return _without_thousands(text.casefold())
+        return text
     bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
     decomposed = unicodedata.normalize("NFKD", limit_combining_marks(bare))
-    folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()
-    return _FINAL_LONG_SOUND.sub("", _without_thousands(folded))
+    return unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed))
+
+
+def _folded(plain: str) -> str:
+    folded = _without_thousands(plain.casefold())
+    return folded if plain.isascii() else _FINAL_LONG_SOUND.sub("", folded).translate(_VARIANT_KANJI)
 
 
 def _without_thousands(text: str) -> str:

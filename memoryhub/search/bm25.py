@@ -45,7 +45,7 @@ which are ten times as long as users' messages and mention many things, do not o
 IDF_EXPONENT: Final = 1.5
 """Exponent of idf in query weights: 1 is BM25, 2 the cosine of two tf-idf vectors."""
 
-WORDS_VERSION: Final = 5
+WORDS_VERSION: Final = 6
 """Incremented by any change of terms or weights; `manage.py reindex` then rebuilds the index."""
 
 FULL_SCORE_TERMS: Final = 3.0

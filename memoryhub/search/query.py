@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.models import Case, Expression, ExpressionWrapper, F, FloatField, Q, Value, When
-from django.db.models.functions import Cast, Coalesce, Least, NullIf
+from django.db.models.functions import Cast, Coalesce, Least, Left, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
@@ -27,6 +27,7 @@ from memoryhub.search.fusion import DEFAULT_POLICY, PASSAGE_LENGTH, FusionPolicy
 from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
 from memoryhub.search.query_text import NEED_ODDS, MessageKind, QueryText
+from memoryhub.search.spelling import RESPELT_SHARE, respelt
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,8 @@ class Candidates:
     best: list[Candidate]
     count: int
     leading: int = 0
+    searched_for: str = ""
+    """Similar words of the texts, where the query's own find nothing."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +312,9 @@ def _word_score(*, has_terms: bool | None) -> Expression:
 
 
 ROWS_PER_PART: Final = 2
+RESPELLING_TEXTS: Final = 2_000
+RESPELLING_CHARACTERS: Final = 2_000
+"""How many of the newest texts, and how much of each, are read for similar words."""
 MIN_PART_SHARE: Final = 0.3
 """Minimum relevance of a part's rows, as a share of its best one's."""
 
@@ -322,6 +328,7 @@ def candidates(
     word_floor: float,
     limit: int,
     conversation: Conversation | None = None,
+    respells: bool = False,
 ) -> Candidates:
     """Return the most relevant rows, at most `limit`, which is at least 1; ties by cosine, then by id.
 
@@ -329,16 +336,33 @@ def candidates(
     `similarity_threshold` or a word score of at least `word_floor` (SPEC M4). With `conversation`, rows are messages:
     their relevance is that of `fusion.contextual_relevances`, and neighbours of candidates are candidates too.
 
-    Of a query with parts, the best rows of each part by their own relevance lead, in turn.
+    Of a query with parts, the best rows of each part by their own relevance lead, in turn. With
+    `respells`, a query without any candidate is repeated with the most similar words of the newest texts.
     """
     scan = partial(_candidates, model, where, similarity_threshold=similarity_threshold, word_floor=word_floor)
     found = scan(query, limit=limit, conversation=conversation)
+    if respells and not found.count and (similar := _respelt(model, where, query)):
+        return replace(scan(similar, limit=limit, conversation=conversation), searched_for=similar.text)
     if not query.parts:
         return found
     # By their own relevance, so without neighbours, but by the odds of messages.
     parts = [replace(part, policy=part.policy.alone()) if conversation else part for part in query.parts]
     by_part = [scan(part, limit=ROWS_PER_PART).best for part in parts]
     return lead_by_parts(found, by_part, limit)
+
+
+def _respelt(model: type[SearchIndexRow], where: Q, query: SearchQuery) -> SearchQuery | None:
+    """Return the query with similar words of the rows' texts; None if there are none."""
+    if not (query.text and query.words and query.words.normalizer):
+        return None
+    content = Left(f"{model.owner_field}__content", RESPELLING_CHARACTERS)
+    rows = model._default_manager.filter(where, space_id=query.space_id).order_by(f"-{model.owner_field}_id")
+    text = respelt(query.text, rows.values_list(content, flat=True)[:RESPELLING_TEXTS])
+    if not text:
+        return None
+    [words] = weigh_queries([QueryText.of(text)])
+    weights = {term: RESPELT_SHARE * weight for term, weight in words.weights.items()}
+    return replace(query, text=text, words=replace(words, weights=weights), parts=())
 
 
 def lead_by_parts(found: Candidates, by_part: Sequence[Sequence[Candidate]], limit: int) -> Candidates:

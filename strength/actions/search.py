@@ -18,7 +18,7 @@ from memoryhub.errors import _, format_lazy
 from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import Candidate, SearchQuery, candidates, words_text
+from memoryhub.search.query import Candidate, Candidates, SearchQuery, candidates, words_text
 from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
 from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor
@@ -62,6 +62,8 @@ class MemorySearch:
     """Whether results that add nothing to better ones, or are much less relevant, are dropped; see `companions`."""
     excludes_pinned: bool = False
     """Whether pinned memories of the actor and its agent are left out; those of other agents are ordinary ones here."""
+    respells: bool = False
+    """Whether a query that finds nothing is repeated with similar words of the memories."""
     details: bool = True
     """Whether numbers and sources are loaded as well; a context needs the text only."""
 
@@ -83,6 +85,8 @@ class SearchResults:
     found: list[FoundMemory]
     candidate_count: int
     degraded: tuple[str, ...] = ()
+    searched_for: str = ""
+    """Similar words of the memories, where the query's own find nothing."""
 
 
 def _numbers_of_search(results: SearchResults, _arguments: object) -> dict[str, Any]:
@@ -123,10 +127,11 @@ def search_memories(
         where |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
     if search.excludes_pinned:
         where &= ~Q(pinned=True, actor_id__in=tenant.readable_actor_ids)
-    found, candidate_count = _search_rows(where, search, policy, now)
+    found, matches = _search_rows(where, search, policy, now)
     if mark:
         mark_candidates(memories=[hit.memory for hit in found], by_search=True)
-    return SearchResults(found, candidate_count, (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ())
+    degraded = (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ()
+    return SearchResults(found, matches.count, degraded, matches.searched_for)
 
 
 @memory_operation("search_memory", _numbers_of_namespaces)
@@ -151,7 +156,7 @@ def retrieve_memories(
             filters=MemorySelection(namespace=wanted.prefix),
         )
         where = visible & _matching(tenant, search, now)
-        results[wanted.prefix], _count = _search_rows(where, search, policy, now)
+        results[wanted.prefix], _matches = _search_rows(where, search, policy, now)
     if mark:
         mark_candidates(memories=[hit.memory for group in results.values() for hit in group], by_search=True)
     return results
@@ -254,7 +259,9 @@ def select_profile_memories(
     return [ProfileMemory(*row) for row in rows.values_list(*fields)]
 
 
-def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
+def _search_rows(
+    where: Q, search: MemorySearch, policy: SearchPolicy, now: datetime
+) -> tuple[list[FoundMemory], Candidates]:
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     matches = candidates(
@@ -264,13 +271,14 @@ def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: date
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
         limit=search.candidate_limit or max(1, limit, policy.candidate_limit),
+        respells=search.respells,
     )
     floor = search.relevance_floor
     if search.only_informative and matches.best:
         # A question in parts has a best memory for each part.
         floor = max(floor, MIN_RELEVANCE_SHARE * matches.best[max(0, matches.leading - 1)].relevance)
     relevant = [candidate for candidate in matches.best if candidate.relevance >= floor]
-    return _rank(search, relevant, limit, policy, now, leading=matches.leading), matches.count
+    return _rank(search, relevant, limit, policy, now, leading=matches.leading), matches
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:

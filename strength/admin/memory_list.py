@@ -104,6 +104,7 @@ def search_semantically(request: HttpRequest, query: SemanticQuery, *, by: Princ
         query=text_query(query.words, payer=tenant.payer),
         limit=MAX_RESULTS,
         filters=MemorySelection(status=query.status),
+        respells=True,
         details=False,
     )
     return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now, all_users=query.of_all_users)

@@ -163,6 +163,7 @@ class Memories(MemoryView):
             query=text_query(values["q"], payer=tenant.payer),
             filters=SelectionSerializer.selection(values, tenant),
             limit=values.get("limit"),
+            respells=True,
         )
         found = search_memories(tenant=tenant, search=search, by=self.principal, mark=False, now=self.now).found
         shown = self.shown(MemoryOut, [hit.memory for hit in found])

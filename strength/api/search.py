@@ -124,6 +124,9 @@ class SearchOut(serializers.Serializer):
 
     results = FoundOut(many=True)
     candidate_count = serializers.IntegerField()
+    searched_for = serializers.CharField(
+        help_text="Similar words of the memories, where the query's own find none; else empty."
+    )
     degraded = serializers.ListField(child=serializers.CharField())
 
 
@@ -144,7 +147,10 @@ class MemorySearchView(MemoryView):
         names = ("perspective", "project", "limit", "candidate_limit", "similarity_threshold")
         options: dict[str, Any] = {name: values.get(name) for name in names}
         search = MemorySearch(
-            query=query, filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)), **options
+            query=query,
+            filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)),
+            respells=True,
+            **options,
         )
         mark = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
         others = [self.reading(other) for other in values["others"]]
@@ -154,10 +160,18 @@ class MemorySearchView(MemoryView):
         messages: Sequence[FoundMessage] = ()
         if values["include_messages"]:
             limit = values.get("limit", 10)
-            messages = search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
+            messages = search_messages(
+                actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer, respells=True
+            )
         results = [*self.shown(FoundMemoryOut, result.found), *self.shown(FoundMessageOut, messages)]
-        degraded = list(result.degraded)
-        return Response({"results": results, "candidate_count": result.candidate_count, "degraded": degraded})
+        return Response(
+            {
+                "results": results,
+                "candidate_count": result.candidate_count,
+                "searched_for": result.searched_for,
+                "degraded": list(result.degraded),
+            }
+        )
 
 
 class MemoryRetrieve(MemoryView):

@@ -3842,6 +3842,8 @@ export interface components {
         SearchOut: {
             results: components["schemas"]["FoundOut"][];
             candidate_count: number;
+            /** @description Similar words of the memories, where the query's own find none; else empty. */
+            searched_for: string;
             degraded: string[];
         };
         /** @description A session to open. */

@@ -1427,6 +1427,7 @@ class Search(TypedDict):
 
     results: list[Found]
     candidate_count: int
+    searched_for: str
     degraded: list[str]
 
 

@@ -1,0 +1,67 @@
+"""Replace words of a query by similar words of texts. Pure: no Django, no database.
+
+For searches that find nothing: typing errors, and names written together or apart.
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import chain, pairwise
+from typing import Final
+
+from memoryhub.search.analysis import ENGLISH_STOP_WORDS, KATAKANA, UNSPACED, fold
+
+LETTERS_PER_ERROR: Final = 5
+MAX_ERRORS: Final = 2
+"""One error in a word of 5 to 9 letters, two in a longer one; fewer letters resemble too many words."""
+
+MIN_SIMILARITY: Final = 0.7
+"""Share of letters in common (`difflib`), for choosing among the words and for leaving most of them out fast."""
+
+MAX_QUERY_WORDS: Final = 20
+MAX_COMPARED: Final = 5
+
+RESPELT_SHARE: Final = 0.7
+"""Weight of a replaced word relative to an exact one."""
+
+_WORD: Final = re.compile(f"[{KATAKANA}]{{3,}}|[^\\W\\d_{UNSPACED}]+")
+
+
+def respelt(query: str, texts: Iterable[str]) -> str:
+    """Return the query's words as the texts write them, without those that resemble none; "" without any."""
+    asked = [word for word in _words(query) if word not in ENGLISH_STOP_WORDS][:MAX_QUERY_WORDS]
+    if not asked:
+        return ""
+    known = [_words(text) for text in texts]
+    vocabulary = set(chain.from_iterable(known))
+    joined = [first + second for first, second in pairwise(asked) if first + second in vocabulary]
+    apart = {"".join(pair): " ".join(pair) for words in known for pair in pairwise(words) if "".join(pair) in asked}
+    similar = [apart.get(word) or _similar(word, vocabulary) for word in asked]
+    return " ".join(dict.fromkeys(filter(None, [*joined, *similar])))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(fold(text))
+
+
+def _similar(word: str, vocabulary: set[str]) -> str:
+    """Return the most similar word with the same first letter: few errors are in the first one."""
+    allowed = min(MAX_ERRORS, len(word) // LETTERS_PER_ERROR)
+    near = [other for other in vocabulary if other[0] == word[0] and abs(len(other) - len(word)) <= allowed]
+    best = get_close_matches(word, sorted(near), n=MAX_COMPARED, cutoff=MIN_SIMILARITY)
+    return next((other for other in best if errors(word, other) <= allowed), "")
+
+
+def errors(word: str, other: str) -> int:
+    """Return the number of letters missing, added, replaced or exchanged with the next (optimal string alignment)."""
+    before: list[int] = []
+    above = list(range(len(other) + 1))
+    for row, letter in enumerate(word, 1):
+        line = [row]
+        for column, other_letter in enumerate(other, 1):
+            cost = min(above[column] + 1, line[-1] + 1, above[column - 1] + (letter != other_letter))
+            if row > 1 and column > 1 and (letter, word[row - 2]) == (other[column - 2], other_letter):
+                cost = min(cost, before[column - 2] + 1)
+            line.append(cost)
+        before, above = above, line
+    return above[-1]
