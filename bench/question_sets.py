@@ -65,6 +65,8 @@ class Text:
     at: datetime
     role: str = "user"
     author: str = ""
+    cues: str = ""
+    """Of a memory."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,16 @@ def _recognised(path: Path) -> list[Dataset]:
         f"{path} is neither a LoCoMo file (a list of objects with `conversation` and `qa`), nor one of FriendsQA "
         "(`data`), of paragraphs (`paragraphs`, `questions`) or of chat messages (`memories`, `distractors`, `cases`)."
     )
+
+
+def with_cues(dataset: Dataset, cues: Mapping[str, str]) -> Dataset:
+    """Return the data set with these cues, by the ids of texts."""
+
+    def cued(group: Group) -> Group:
+        return replace(group, texts=tuple(replace(text, cues=cues.get(text.id, "")) for text in group.texts))
+
+    collections = (replace(each, groups=tuple(map(cued, each.groups))) for each in dataset.collections)
+    return replace(dataset, collections=tuple(collections))
 
 
 def _json(path: Path) -> Any:

@@ -15,6 +15,7 @@ It is compared with BM25 and with the cosine of the same vectors. Intervals resa
 questions where a set is one collection. The environment names another embedder (docs/reference/providers.md).
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -159,7 +160,7 @@ def _store_memories(actor: Any, collection: Collection) -> Iterator[tuple[UUID, 
     from strength.domain.memories import Kind
 
     for text in collection.texts:
-        new = NewMemory(content=text.content, kind=Kind.FACT)
+        new = NewMemory(content=text.content, kind=Kind.FACT, cues=text.cues)
         memory, _ = write_memory(actor=actor, new=new, by=_principal(), now=text.at)
         yield memory.id, text.id
 
@@ -413,12 +414,16 @@ def main() -> None:
     parser.add_argument("data", nargs="*", type=Path, default=[OWN_SET], help="default: chat messages")
     parser.add_argument("--limit-questions", type=harness.positive, help="of each conversation or file")
     parser.add_argument("--contexts", action="store_true", help="ask for contexts of conversations as well")
+    parser.add_argument("--cues", type=Path, help="a file of cues by the ids of memories (chat_cues.json)")
     given = parser.parse_args()
     try:
         datasets = [
             each for path in given.data for each in question_sets.read_datasets(path, limit=given.limit_questions)
         ]
         question_sets.check_names(datasets)
+        if given.cues:
+            cues = json.loads(given.cues.read_text(encoding="utf-8"))
+            datasets = [question_sets.with_cues(each, cues) for each in datasets]
         off_topic = question_sets.read_off_topic(OFF_TOPIC)
         with harness.installation():
             result = measure(datasets, off_topic, contexts=given.contexts)

@@ -16,7 +16,7 @@ step starts from what is in the database, so that a killed run continues where i
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
@@ -91,13 +91,15 @@ class IndexEntry:
     terms: Counter[str]
     vectors: Mapping[int, Sequence[float] | Vector | None]
     passages: Sequence[SparseVector] | None = None
+    cues: Collection[str] = ()
+    """Terms that the text lacks, by which it is found as well."""
 
     def row_values(self, space_id: int) -> dict[str, Any]:
         vector, length = self.vectors.get(space_id), text_length(self.terms)
         return {
             "space_id": space_id,
             "vector": None if vector is None else HalfVector(np.asarray(vector)),
-            "words": word_vector(self.terms, length),
+            "words": word_vector(self.terms, length, self.cues),
             "passages": self.passages,
             "length": round(length),
             "words_version": WORDS_VERSION,
@@ -293,11 +295,12 @@ def index_entries(
     *,
     words: Sequence[str] | None = None,
     passage_shares: Sequence[float] | None = None,
+    cues: Sequence[str] | None = None,
 ) -> list[IndexEntry]:
     """Analyse texts, and embed them where the provider is local; no network.
 
     `words` are the texts that index each by their words, where these differ from the text itself; `passage_shares`
-    the weights of their passages.
+    the weights of their passages; `cues` other words by which each is found.
     """
     columns: dict[int, Sequence[None] | Vectors] = {}
     for space in spaces:
@@ -313,6 +316,7 @@ def index_entries(
             analyse(found_by),
             {space_id: column[index] for space_id, column in columns.items()},
             passage_vectors(found_by, passage_shares[index] if passage_shares else PASSAGE_SHARE),
+            analyse(cues[index]) if cues else (),
         )
         for index, found_by in enumerate(texts if words is None else words)
     ]

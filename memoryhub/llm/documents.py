@@ -64,8 +64,11 @@ def _candidates(text: str) -> Iterator[str]:
 def conformed(document: Any, schema: Mapping[str, Any]) -> Any:
     """Return a document with the schema's keys in place of the same ones in other case, and without unknown ones.
 
-    A key that is missing gets its `default`, which no vendor is shown.
+    A key that is missing or null gets its `default`, which no vendor is shown; a list of words in place of a text is
+    joined.
     """
+    if schema.get("type") == "string" and isinstance(document, list):
+        return " ".join(map(str, document))
     if isinstance(document, list):
         return [conformed(each, schema.get("items", {})) for each in document]
     if not isinstance(document, dict) or "properties" not in schema:
@@ -73,6 +76,7 @@ def conformed(document: Any, schema: Mapping[str, Any]) -> Any:
     names = {_plain(name): name for name in schema["properties"]}
     given = {names.get(_plain(key), key): value for key, value in document.items()}
     shapes = {name: shape for name, shape in schema["properties"].items() if name in given or "default" in shape}
+    given = {name: value for name, value in given.items() if value is not None or "default" not in shapes.get(name, {})}
     known = {name: conformed(given.get(name, shape.get("default")), shape) for name, shape in shapes.items()}
     keeps_others = schema.get("additionalProperties") is not False
     return known | ({name: value for name, value in given.items() if name not in known} if keeps_others else {})

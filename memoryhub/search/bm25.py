@@ -29,6 +29,9 @@ DIMENSION: Final = 2**29
 MAX_DOCUMENT_TERMS: Final = 1_000
 """Rows beyond about 8 kB are moved to TOAST, and a scan then takes three times as long."""
 
+CUE_SHARE: Final = 0.5
+"""Weight of a memory's cue relative to a word that its text has once."""
+
 MAX_QUERY_TERMS: Final = 200
 """The terms with the greatest weights; pgvector allows 16,000."""
 
@@ -119,15 +122,16 @@ def term_share(term: str) -> float:
     return GRAM_LENGTH if _GRAM.match(term) else 1.0
 
 
-def document_weights(terms: Counter[str], length: float | None = None) -> dict[int, float]:
+def document_weights(terms: Counter[str], length: float | None = None, cues: Iterable[str] = ()) -> dict[int, float]:
     """Return the text's `MAX_DOCUMENT_TERMS` greatest term-frequency weights of BM25, in (0, 1], by term id.
 
-    `length` is its `text_length`, if known.
+    `length` is its `text_length`, if known. `cues` are terms that it lacks, see CUE_SHARE.
     """
     norm = ((text_length(terms) if length is None else length) / PIVOT_LENGTH) ** LENGTH_EXPONENT
     heaviest = terms.most_common()[:MAX_DOCUMENT_TERMS]
     # On a collision of ids, keep the greater weight.
-    return {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
+    hints = {term_id(term): CUE_SHARE / (1 + norm) for term in cues}
+    return hints | {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
 
 
 @cache

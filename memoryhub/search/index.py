@@ -58,8 +58,8 @@ def _as_numbers(vector: Sequence[float]) -> NDArray[np.float64]:
         raise UnusableVector("A vector is a list of numbers.") from error
 
 
-def word_vector(terms: Counter[str], length: float | None = None) -> SparseVector:
-    return SparseVector(document_weights(terms, length), DIMENSION)
+def word_vector(terms: Counter[str], length: float | None = None, cues: Iterable[str] = ()) -> SparseVector:
+    return SparseVector(document_weights(terms, length, cues), DIMENSION)
 
 
 def passage_vectors(text: str, share: float) -> list[SparseVector] | None:

@@ -101,7 +101,10 @@ def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
         "actors": list({row.actor_id for row in rows}),
         "spaces": [row.space_id for row in rows],
         "owners": [owner.pk for owner in owners],
-        "words": [word_vector(each).to_text() for each in terms],
+        "words": [
+            word_vector(each, cues=analyse(model.cues(owner))).to_text()
+            for each, owner in zip(terms, owners, strict=True)
+        ],
         "passages": [vectors_text(passage_vectors(*each)) for each in zip(texts, shares, strict=True)],
         "lengths": [round(text_length(each)) for each in terms],
         "version": WORDS_VERSION,

@@ -228,6 +228,11 @@ class SearchIndexRow(models.Model):
         return str(owner.content)
 
     @classmethod
+    def cues(cls, owner: Any) -> str:
+        """Return words by which the text is found as well."""
+        return ""
+
+    @classmethod
     def passage_share(cls, owner: Any) -> float:
         """Return the weight of the passages of a long text."""
         return PASSAGE_SHARE

@@ -109,6 +109,7 @@ class ExtractedMemory:
     tags: tuple[str, ...] = ()
     doubt: Doubt | None = None
     """Reason why the messages do not support it."""
+    cues: str = field(default="", repr=False)
 
 
 def resolve_extracted(
@@ -359,6 +360,7 @@ def _write(
         confidence=extracted.confidence,
         tags=extracted.tags,
         doubt=extracted.doubt,
+        cues=extracted.cues,
     )
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     contradicted = [rows[key] for key in keys if key in rows]

@@ -19,7 +19,8 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.screening import Screening
-from memoryhub.embeddings.spaces import index_entries, writing_spaces
+from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
+from memoryhub.search.models import EmbeddingSpace
 from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor, delete_rows
 from memoryhub.tenancy.namespaces import expand_namespace
@@ -52,6 +53,7 @@ from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
     CURATED_FIELDS,
+    NO_UNTRUSTED_CUES,
     SLEEP_VERB,
     DuplicateMemory,
     Labels,
@@ -260,7 +262,8 @@ def _change(
     spaces, screening = writing_spaces(), Screening(memory.actor)
     written = {name: values[name] for name in SCREENED_FIELDS if name in values}
     values = {**values, **screening.columns(Memory, written)}
-    entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
+    found_by = values.get("content", memory.content), values.get("cues", memory.cues)
+    entry = _index_entry(found_by, spaces) if values.keys() & {"content", "cues"} else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
         check_state(locked, verb, allowed)
@@ -279,7 +282,9 @@ def _change(
         if locked.status == Status.REJECTED != before["status"]:
             forget_sources([locked.pk])
             forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
-        if entry is not None and is_rewritten:
+        if entry is not None and (is_rewritten or locked.cues != before["cues"]):
+            if (locked.content, locked.cues) != found_by:  # changed concurrently
+                entry = _index_entry((locked.content, locked.cues), spaces)
             index_memory(locked, entry, spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
@@ -291,6 +296,11 @@ def _change(
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:
             end_superseded(locked, by=by, now=now)
         return locked
+
+
+def _index_entry(found_by: tuple[str, str], spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
+    content, cues = found_by
+    return index_entries([content], spaces, cues=[cues])[0]
 
 
 def reactivated_strength(memory: Memory) -> float:
@@ -371,6 +381,8 @@ def apply_values(memory: Memory, values: Mapping[str, Any], by: Principal) -> No
         problem = _("A memory that is {status} cannot be pinned.")
         raise WrongState(format_lazy(problem, status=_(memory.status)))
     check_metadata(memory.metadata)
+    if values.get("cues") and not by.is_trusted:
+        raise MemoryRefused("cues", NO_UNTRUSTED_CUES)
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", _("valid_to must not be before valid_from."))

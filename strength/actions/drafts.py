@@ -24,6 +24,7 @@ from strength.actions.duplicates import DuplicateQuery
 from strength.actions.revisions import DOUBT, MARK, RESEMBLES, STRENGTH, UNCOMPARED, resembled_values, store_creations
 from strength.actions.search import index_new_memories
 from strength.domain.memories import (
+    NO_UNTRUSTED_CUES,
     Kind,
     MemoryRefused,
     ScopeLevel,
@@ -58,6 +59,8 @@ class NewMemory:
     strength_by_perspective: Mapping[str, float] = field(default_factory=dict)
     learnings: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    cues: str = ""
+    """Other words by which searches find it; no words of an untrusted memory."""
     embedding: Sequence[float] | None = None
     pinned: bool = False
     source_message_ids: Sequence[UUID] = ()
@@ -81,7 +84,7 @@ class NewMemory:
 DECIDERS: Final[list[Callable[[Sequence["Draft"], datetime], None]]] = []
 """What decides about new memories of an actor that wait, in the transaction that writes them."""
 
-SCREENED_FIELDS: Final = ("content", "tags", "learnings", "metadata")
+SCREENED_FIELDS: Final = ("content", "tags", "learnings", "metadata", "cues")
 
 
 def screen_memory(new: NewMemory, screening: Screening, by: Principal) -> NewMemory:
@@ -136,6 +139,8 @@ def build_draft(
     draft = _draft(actor, new, now)
     if new.embedding is not None and not by.is_trusted:
         raise MemoryRefused("embedding", _("An untrusted key may not send a vector; the server embeds the text."))
+    if new.cues and not by.is_trusted:
+        raise MemoryRefused("cues", NO_UNTRUSTED_CUES)
     ids = new.source_message_ids
     known = source_messages(actor, ids) if loaded is None else loaded
     messages = [known[key] for key in dict.fromkeys(ids) if key in known]
@@ -150,6 +155,8 @@ def build_draft(
     trusts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
     trusts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
+    if draft.trust == Trust.UNTRUSTED:
+        draft.cues = ""
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
     crosses = is_shared(draft) and not by.may_touch_all_agents
     is_doubtful = draft.trust == Trust.UNTRUSTED or new.resembles or new.is_uncompared or is_unsure or new.doubt
@@ -182,7 +189,7 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
         scope_project=project if new.scope_level is ScopeLevel.PROJECT else "",
         pinned=new.pinned, source=new.source, channel=new.channel, confidence=new.confidence,
         learnings=dict(new.learnings), metadata=dict(new.metadata), valid_from=new.valid_from, valid_to=new.valid_to,
-        created_at=now, updated_at=now,
+        cues=new.cues, created_at=now, updated_at=now,
     )  # fmt: skip
 
 

@@ -294,6 +294,7 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
             is_trusted=all(message.is_trusted for message in item.sources),
             tags=item.authors,
             doubt=item.doubt,
+            cues=item.cues,
         )
         for item in items
     ]

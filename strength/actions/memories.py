@@ -83,7 +83,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     spaces, screening = writing_spaces(), Screening(actor)
     new = screen_memory(new, screening, by)
     memory, messages = build_draft(actor, new, by, now)
-    draft = Draft(memory, new, messages, index_entry_of(new, index_entries([new.content], spaces)[0], spaces))
+    [entry] = index_entries([new.content], spaces, cues=[memory.cues])
+    draft = Draft(memory, new, messages, index_entry_of(new, entry, spaces))
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
         existing, reason = _with_text(memory, new.contradicted_ids), ""

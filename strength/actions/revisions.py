@@ -265,9 +265,9 @@ def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: 
     for name, value in values.items():
         setattr(memory, name, value)
     memory.content_digest = content_digest(memory.content)
-    if memory.content != before["content"]:
+    if (memory.content, memory.cues) != (before["content"], before["cues"]):
         spaces = writing_spaces()
-        index_memory(memory, index_entries([memory.content], spaces)[0], spaces)
+        index_memory(memory, index_entries([memory.content], spaces, cues=[memory.cues])[0], spaces)
     tombstones = revision.beside.get(TOMBSTONES, {})
     for text in {str(before["content"]), memory.content}:
         restore_tombstone(

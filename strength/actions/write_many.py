@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
@@ -105,13 +105,15 @@ def _build_drafts(
     actor: Actor, items: Sequence[BatchItem], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime
 ) -> list[_BatchDraft]:
     known = source_messages(actor, [key for item in items for key in item.new.source_message_ids])
-    entries = index_entries([item.new.content for item in items], spaces)
+    cues = [item.new.cues for item in items]
+    entries = index_entries([item.new.content for item in items], spaces, cues=cues)
     drafts = []
     for item, entry in zip(items, entries, strict=True):
         try:
             memory, messages = build_draft(actor, item.new, by, now, known)
             memory.wording_digest = wording_digest(memory.content)
-            drafts.append(_BatchDraft(memory, item.new, messages, index_entry_of(item.new, entry, spaces), item))
+            entry = index_entry_of(item.new, replace(entry, cues=entry.cues if memory.cues else ()), spaces)
+            drafts.append(_BatchDraft(memory, item.new, messages, entry, item))
         except DomainError as error:
             item.error = error
     return drafts

@@ -57,6 +57,7 @@ FIELD_LABELS: Final[Labels] = {
     "status": _("state"),
     "pinned": _("pinned"),
     "learnings": _("learnings"),
+    "cues": _("cues"),
     "metadata": _("metadata"),
     "confidence": _("confidence"),
     "valid_from": _("holds from"),

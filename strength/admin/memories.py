@@ -136,7 +136,7 @@ class MemoryAdmin(CuratedAdmin):
     # The page shows the first and the last, and collapses the others.
     fieldsets = (
         (None, {"fields": ("content",)}),
-        (None, {"fields": ("kind", "namespace", "tags")}),
+        (None, {"fields": ("kind", "namespace", "tags", "cues")}),
         (
             _("State"),
             {"fields": (("owner", "state_in_words"), ("pinned", "shown_lock"), ("trust", "source"), "channel")},
@@ -159,7 +159,7 @@ class MemoryAdmin(CuratedAdmin):
         (None, {"fields": ("reason",)}),
     )
     add_fieldsets = (
-        (None, {"fields": (("agent", "user_id"), "content", ("kind", "pinned"), "namespace", "tags")}),
+        (None, {"fields": (("agent", "user_id"), "content", ("kind", "pinned"), "namespace", "tags", "cues")}),
         (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
         (_("Validity"), {"fields": ("valid_from", "valid_to", "confidence", "learnings", "metadata")}),
     )

@@ -23,7 +23,7 @@ from strength.actions.curation import EDITABLE
 from strength.actions.drafts import NewMemory
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS
-from strength.domain.memories import MAX_CONTENT_LENGTH, MAX_TAGS, Kind, Labels, ScopeLevel
+from strength.domain.memories import MAX_CONTENT_LENGTH, MAX_CUES_LENGTH, MAX_TAGS, Kind, Labels, ScopeLevel
 from strength.models import Memory, Tombstone
 
 
@@ -42,12 +42,19 @@ class MemoryValuesForm(ActionForm):
         check=text_values(10_000), label=_("Learnings"), help_text=_("What was learnt, by perspective, as JSON.")
     )
     metadata = ObjectField(label=_("Metadata"), help_text=_("Metadata of the client, as a JSON object."))
+    cues = forms.CharField(
+        required=False,
+        max_length=MAX_CUES_LENGTH,
+        widget=UnfoldAdminTextInputWidget(),
+        label=_("Cues"),
+        help_text=_("Other words by which searches find it, such as synonyms. Agents do not see them."),
+    )
 
     class Meta:
         model = Memory
         fields = (
             "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "pinned",
-            "confidence", "learnings", "metadata", "valid_from", "valid_to",
+            "confidence", "learnings", "metadata", "valid_from", "valid_to", "cues",
         )  # fmt: skip
 
     def clean_valid_from(self) -> datetime | None:

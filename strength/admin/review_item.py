@@ -35,7 +35,7 @@ MAX_SOURCES: Final = 5
 MAX_SUPERSEDED: Final = 10
 REVIEWED_FIELDS: Final = (
     "namespace", "tags", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to", "learnings",
-    "metadata", "strength",
+    "metadata", "cues", "strength",
 )  # fmt: skip
 """With text, kind, channel and confidence, which the page shows elsewhere."""
 

@@ -33,7 +33,7 @@ from memoryhub.validators import UnusableJSON, parse_json
 from strength.actions.drafts import NewMemory
 from strength.actions.filters import ALL, MemorySelection
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
-from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status
+from strength.domain.memories import MAX_CONTENT_LENGTH, MAX_CUES_LENGTH, Kind, ScopeLevel, Source, Status
 from strength.models import Memory, MemoryRevision, MemorySource
 
 MAX_DIMENSIONS = 16_000
@@ -97,6 +97,7 @@ class CuratedIn(StrictSerializer):
     scope_project = StringField(max_length=255, allow_blank=True)
     learnings = LearningsField(validators=[_validate_key_lengths])
     metadata = ObjectField()
+    cues = TextField(max_length=MAX_CUES_LENGTH, allow_blank=True)
     pinned = serializers.BooleanField()
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
     valid_from = MomentField(allow_null=True)
@@ -198,8 +199,8 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
             "id", "agent_id", "user_id", "content", "namespace", "kind", "tags", "scope_level", "scope_domain",
             "scope_project", "status", "pinned", "locked", "source", "channel", "trust", "confidence", "strength",
             "strength_by_perspective", "access_count", "candidate_count", "last_accessed_at", "impact_score",
-            "consolidation_level", "learnings", "metadata", "said_on", "valid_from", "valid_to", "superseded_by",
-            "sources", "version", "created_at", "updated_at", "last_decay_at",
+            "consolidation_level", "learnings", "metadata", "cues", "said_on", "valid_from", "valid_to",
+            "superseded_by", "sources", "version", "created_at", "updated_at", "last_decay_at",
         )  # fmt: skip
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))

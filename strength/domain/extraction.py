@@ -22,7 +22,7 @@ from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem
 from strength.domain.duplicates import wording_digest
-from strength.domain.memories import Kind, default_namespace
+from strength.domain.memories import MAX_CUES_LENGTH, Kind, default_namespace
 
 EXTRACT_KIND: Final = "extract"
 MESSAGE_STRATEGIES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
@@ -209,6 +209,8 @@ class Item:
     sources: tuple[SourceMessage, ...] = field(repr=False)
     doubt: Doubt | None = None
     """Reason why the item waits for a person."""
+    cues: str = field(default="", repr=False)
+    """Other words by which searches find it."""
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -294,6 +296,7 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
         values: dict[str, Any] = {part: {"type": "string"} for part in parts}
         values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
         values["speech"] = {"type": "string", "enum": [each.value for each in Speech], "default": Speech.OWN.value}
+        values["cues"] = {"type": "string", "default": ""}
         if topics.all:
             values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
         lists[ANSWER_KEYS[strategy]] = array_schema(object_schema(values))
@@ -372,7 +375,7 @@ def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
     is_new = any(place >= len(reading.earlier) for place in verdict.places)
     if verdict.falls or not is_new or not any(each.is_users for each in sources):
         return None
-    item = Item(strategy, text, confidence, sources, verdict.doubt)
+    item = Item(strategy, text, confidence, sources, verdict.doubt, cues_of(raw))
     if len(reading.piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
         item = replace(item, text=f"{', '.join(item.authors)}: {text}" if item.authors else text)
     return item if reading.topics.admit(text, _text(raw.get("topic"))) else None
@@ -380,6 +383,12 @@ def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
 
 def is_storable(text: str, longest: int) -> bool:
     return bool(one_line(text)) and len(text) <= longest and text_problem(text) is None
+
+
+def cues_of(raw: Mapping[str, Any]) -> str:
+    """Return an answer's cues on one line, at most MAX_CUES_LENGTH characters; "" for unusable ones."""
+    cues = one_line(_text(raw.get("cues")))
+    return "" if text_problem(cues) else cues[:MAX_CUES_LENGTH]
 
 
 def cited(shown: Sequence[Row], numbers: Any) -> tuple[Row, ...]:

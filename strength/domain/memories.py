@@ -14,6 +14,8 @@ from memoryhub.tenancy.namespaces import default_namespace as default_namespace
 MAX_CONTENT_LENGTH = 100_000
 MAX_METADATA_BYTES = 4_096
 MAX_TAGS = 50
+MAX_CUES_LENGTH = 500
+"""Characters; some thirty words."""
 
 
 STANDING_KINDS = (Kind.PREFERENCE, Kind.FACT)
@@ -51,6 +53,9 @@ class MemoryRefused(DomainError, ValueError):
     def __init__(self, field: str, message: Message) -> None:
         self.field = field
         super().__init__(message)
+
+
+NO_UNTRUSTED_CUES = _("An untrusted key may not send cues; its memories are found by their texts.")
 
 
 def content_digest(content: str) -> bytes:
@@ -172,6 +177,7 @@ AUTOMATIC_SOURCES = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION}
 CURATED_FIELDS = (
     "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "status", "pinned",
     "locked", "learnings", "metadata", "confidence", "valid_from", "valid_to",
+    "cues",
 )  # fmt: skip
 """Fields stored by revisions. Strength has its own history."""
 

@@ -111,6 +111,7 @@ class Memory(Facets, OwnedRow):
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
     metadata = models.JSONField(default=dict, db_default={}, blank=True, help_text="Metadata of the client, by key.")
+    cues = models.TextField(blank=True, db_default="", help_text="Other words by which searches find it.")
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = KeyWithinActor(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
@@ -127,6 +128,7 @@ class Memory(Facets, OwnedRow):
         "status": Status.PENDING,
         "pinned": False,
         "supersedes": None,
+        "cues": "",
     }
 
     objects: ClassVar[MemoryQuerySet] = MemoryQuerySet.as_manager()  # type: ignore[assignment]
@@ -375,6 +377,10 @@ class MemoryIndex(Facets, SearchIndexRow):
     @property
     def is_counted(self) -> bool:
         return self.status == Status.ACTIVE
+
+    @classmethod
+    def cues(cls, owner: Memory) -> str:
+        return owner.cues
 
     @classmethod
     def copied_fields(cls, owner: Memory) -> dict[str, Any]:

@@ -2298,6 +2298,7 @@ export interface components {
                 [key: string]: string;
             };
             metadata?: unknown;
+            cues?: string;
             pinned?: boolean;
             /** Format: double */
             confidence?: number | null;
@@ -2926,6 +2927,7 @@ export interface components {
                 [key: string]: string;
             };
             metadata?: unknown;
+            cues?: string;
             pinned?: boolean;
             /** Format: double */
             confidence?: number | null;
@@ -2960,6 +2962,7 @@ export interface components {
                 [key: string]: string;
             };
             metadata?: unknown;
+            cues?: string;
             pinned?: boolean;
             /** Format: double */
             confidence?: number | null;
@@ -3029,6 +3032,8 @@ export interface components {
             learnings?: unknown;
             /** @description Metadata of the client, by key. */
             metadata?: unknown;
+            /** @description Other words by which searches find it. */
+            cues?: string;
             /** Format: date */
             readonly said_on: string | null;
             /** Format: date-time */
@@ -3393,6 +3398,7 @@ export interface components {
                 [key: string]: string;
             };
             metadata?: unknown;
+            cues?: string;
             pinned?: boolean;
             /** Format: double */
             confidence?: number | null;

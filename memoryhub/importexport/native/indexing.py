@@ -25,7 +25,8 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         words = [model.indexed_text(owner) for owner in findable]
         shares = [model.passage_share(owner) for owner in findable]
         texts = [owner.content for owner in findable]
-        entries = index_entries(texts, spaces, words=words, passage_shares=shares)
+        cues = [model.cues(owner) for owner in findable]
+        entries = index_entries(texts, spaces, words=words, passage_shares=shares, cues=cues)
         pairs = [
             (
                 model(

@@ -45,6 +45,7 @@ STATED: dict[str, tuple[Any, str]] = {
 OTHERS = {
     "content", "scope_level", "scope_domain", "source", "embedding", "pinned", "source_message_ids", "needs_approval",
     "resembles", "is_uncompared", "doubt", "has_idempotency_key", "contradicted_ids",
+    "cues",
 }  # fmt: skip
 
 

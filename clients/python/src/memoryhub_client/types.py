@@ -176,24 +176,6 @@ An archived one is out of catalogs, routing and contexts; `merged_into` is the p
     updated_at: str
 
 
-class CuratedIn(TypedDict, total=False):
-    """The fields that people may edit; all are optional."""
-
-    content: str
-    kind: MemoryKind
-    namespace: str
-    tags: list[str]
-    scope_level: MemoryScope
-    scope_domain: str
-    scope_project: str
-    learnings: dict[str, str]
-    metadata: Any
-    pinned: bool
-    confidence: float | None
-    valid_from: str | None
-    valid_to: str | None
-
-
 class Import(TypedDict):
     """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused.
 
@@ -212,6 +194,25 @@ class Import(TypedDict):
     previewed_at: NotRequired[str | None]
     imported_at: NotRequired[str | None]
     undone_at: NotRequired[str | None]
+
+
+class CuratedIn(TypedDict, total=False):
+    """The fields that people may edit; all are optional."""
+
+    content: str
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    metadata: Any
+    cues: str
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
 
 
 class ContextMetadata(TypedDict):
@@ -268,6 +269,7 @@ class MemoryItemIn(TypedDict, total=False):
     scope_project: str
     learnings: dict[str, str]
     metadata: Any
+    cues: str
     pinned: bool
     confidence: float | None
     valid_from: str | None
@@ -973,6 +975,7 @@ class Memory(TypedDict):
     consolidation_level: int
     learnings: NotRequired[Any]
     metadata: NotRequired[Any]
+    cues: NotRequired[str]
     said_on: str | None
     valid_from: NotRequired[str | None]
     valid_to: NotRequired[str | None]

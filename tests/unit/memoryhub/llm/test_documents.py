@@ -55,6 +55,8 @@ def test_thoughts_are_cut_off(text: str, rest: str) -> None:
     [
         ({"A": 1, "b": 2}, {"properties": {"a": {}}}, {"a": 1, "b": 2}), ([{"A": 1}], {"items": object_schema({"a": {}})}, [{"a": 1}]),
         ({}, object_schema({"a": {"default": 7}}), {"a": 7}), ({"A": 1}, {"type": "object"}, {"A": 1}), (["x"], {}, ["x"]), (3, SCHEMA, 3),
+        ({"a": None}, object_schema({"a": {"default": 7}}), {"a": 7}), ({"a": None}, object_schema({"a": {}}), {"a": None}),
+        ({"a": ["x", "y"]}, object_schema({"a": {"type": "string"}}), {"a": "x y"}),
     ],
 )  # fmt: skip
 def test_keys_take_the_case_of_the_schema(document: Any, schema: Any, found: Any) -> None:

@@ -210,7 +210,7 @@ def test_blocks_by_language(language: str, heading: str, earlier: str) -> None:
 def test_the_form_of_an_answer() -> None:
     plain = answer_schema(MESSAGE_STRATEGIES, Topics())
     assert plain["required"] == ["facts", "preferences", "episodes"]
-    assert plain["properties"]["facts"]["items"]["required"] == ["text", "sources", "confidence", "speech"]
+    assert plain["properties"]["facts"]["items"]["required"] == ["text", "sources", "confidence", "speech", "cues"]
     assert "situation" in plain["properties"]["episodes"]["items"]["properties"]
     topical = answer_schema([Strategy.SEMANTIC], Topics(("tea",), ("health", "tea")))
     assert list(topical["properties"]) == ["facts"]
