@@ -20,7 +20,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.tenancy.policy import PolicyError
 from memoryhub.zones import latest_at
-from strength.actions import bulk_jobs, expectations, forgetting, profiles, reflection, summary_memories
+from strength.actions import bulk_jobs, cues, expectations, forgetting, profiles, reflection, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -136,17 +136,45 @@ def write_profile(job: JobContext) -> Writes | None:
     return profiles.write_profile(job=job, now=timezone.now())
 
 
+def _last_run(job: JobContext, now: datetime) -> datetime:
+    """Return the time after which changes may not have been seen by the kind's last finished job."""
+    earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
+    last = earlier.values_list("created_at", flat=True).first()
+    return (last or now - FIRST_LOOKBACK) - MAX_COMMIT_DELAY
+
+
 @job("write_profiles_due", at_once=1, every_seconds=300, schedule="write what is due of profiles")
 def write_profiles_due(job: JobContext) -> None:
     """Enqueue the profiles of users with memories that changed since the last run."""
     now = timezone.now()
-    earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
-    last = earlier.values_list("created_at", flat=True).first()
-    due = profiles.due_profiles(since=(last or now - FIRST_LOOKBACK) - MAX_COMMIT_DELAY, now=now)
+    due = profiles.due_profiles(since=_last_run(job, now), now=now)
     for place in range(0, len(due), BATCH_SIZE):
         with job.step():
             for actor_id, seconds in due[place : place + BATCH_SIZE]:
                 enqueue(PROFILE_KIND, actor_id=actor_id, key=profiles.JOB_KEY, delay_seconds=seconds)
+
+
+@job(cues.CUES_KIND, asks_model=True)
+def write_cues(job: JobContext) -> None:
+    """Let a model write the cues of an actor's new memories that have none (ADR 69)."""
+    actor = _actor_of(job)
+    if actor is None:
+        return
+    since = datetime.fromisoformat(job.payload["since"])
+    with count_bad_attempts(job) as bad_attempts:
+        step = partial(job.step, cursor=bad_attempts)
+        cues.write_cues(actor=actor, since=since, bad_attempts=bad_attempts, step=step)
+
+
+@job("write_cues_due", at_once=1, every_seconds=3600, schedule="write cues")
+def write_cues_due(job: JobContext) -> None:
+    """Enqueue the writing of cues for actors with memories that were written since the last run."""
+    since = _last_run(job, timezone.now())
+    due = cues.actors_without_cues(since=since)
+    for place in range(0, len(due), BATCH_SIZE):
+        with job.step():
+            for actor_id in due[place : place + BATCH_SIZE]:
+                enqueue(cues.CUES_KIND, actor_id=actor_id, key=str(job.id), payload={"since": since.isoformat()})
 
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])

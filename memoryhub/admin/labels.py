@@ -219,6 +219,8 @@ JOBS: Final[Mapping[str, Any]] = {
     "summarize": _("Summarise a session"),
     "summarize_due": _("Find sessions to summarise"),
     "update_project": _("Update the documents of projects"),
+    "write_cues": _("Write the cues of new memories"),
+    "write_cues_due": _("Find memories without cues"),
     "write_profile": _("Write the profile of a user"),
     "write_profiles_due": _("Find profiles to write"),
     "vacuum": _("Clean up the database after an erasure"),

@@ -21,8 +21,9 @@ from conversations.domain.statements.kinds import DROPPED, Speech, Spoken
 from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem
+from strength.domain.cues import usable_cues
 from strength.domain.duplicates import wording_digest
-from strength.domain.memories import MAX_CUES_LENGTH, Kind, default_namespace
+from strength.domain.memories import Kind, default_namespace
 
 EXTRACT_KIND: Final = "extract"
 MESSAGE_STRATEGIES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
@@ -375,7 +376,7 @@ def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
     is_new = any(place >= len(reading.earlier) for place in verdict.places)
     if verdict.falls or not is_new or not any(each.is_users for each in sources):
         return None
-    item = Item(strategy, text, confidence, sources, verdict.doubt, cues_of(raw))
+    item = Item(strategy, text, confidence, sources, verdict.doubt, usable_cues(raw.get("cues")))
     if len(reading.piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
         item = replace(item, text=f"{', '.join(item.authors)}: {text}" if item.authors else text)
     return item if reading.topics.admit(text, _text(raw.get("topic"))) else None
@@ -383,12 +384,6 @@ def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
 
 def is_storable(text: str, longest: int) -> bool:
     return bool(one_line(text)) and len(text) <= longest and text_problem(text) is None
-
-
-def cues_of(raw: Mapping[str, Any]) -> str:
-    """Return an answer's cues on one line, at most MAX_CUES_LENGTH characters; "" for unusable ones."""
-    cues = one_line(_text(raw.get("cues")))
-    return "" if text_problem(cues) else cues[:MAX_CUES_LENGTH]
 
 
 def cited(shown: Sequence[Row], numbers: Any) -> tuple[Row, ...]:

@@ -256,6 +256,7 @@ class ExtractionPolicy(Policy):
 
     extraction_max_tokens: int = 4000
     reflection_after_episodes: int = 5
+    write_cues: bool = False
 
     TITLE = _("Long-term strategies")
     CHECKS = {
@@ -268,6 +269,13 @@ class ExtractionPolicy(Policy):
             _("Episodes until a reflection"),
             _("new episodes from which lessons are drawn, without waiting for a session to end"),
             _("episodes"),
+        ),
+        "write_cues": switch().described(
+            _("Cues by a model"),
+            _(
+                "whether a language model reads new memories that have no cues, and writes other words by which "
+                "searches find them; what is extracted has cues without it"
+            ),
         ),
     }
 

@@ -27,6 +27,7 @@ from conversations.domain.statements.languages import writing
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from strength.domain.contradictions import KnownMemory, KnownState, statement_blocks
+from strength.domain.cues import text_blocks
 from strength.domain.extraction import MAX_ITEMS, SourceMessage, earlier_lines, message_blocks, next_slice
 from summaries.domain.summaries import Limits, SpokenMessage, digest_line, fenced_material, length_limits, next_call
 
@@ -310,8 +311,14 @@ def forgetting(language: str, *messages: str) -> list[tuple[str, str]]:
     return [("system", prompt("forget", language)), ("user", fenced(question_blocks(messages), FENCE))]
 
 
+def cues(language: str, *texts: str) -> list[tuple[str, str]]:
+    return [("system", prompt("cues", language)), ("user", fenced(text_blocks(texts, language=language), FENCE))]
+
+
 MORNING = NOW["ja"]
 BACKGROUND: dict[str, Callable[[], list[tuple[str, str]]]] = {
+    "cues-en": lambda: cues("en", "The user gets hives from walnuts.", "Sprints begin\non Mondays."),
+    "cues-ja": lambda: cues("ja", "ユーザーはクルミでじんましんが出る。"),
     "extract-alone-ja": lambda: extraction(
         "ja", said(3, "明日は歯医者に行きます。", MORNING), said(4, "お大事に。", MORNING, users=False),
         earlier=(said(1, "歯が痛いです。", datetime(2026, 11, 22, 22, 0, tzinfo=TOKYO)),),

@@ -40,7 +40,7 @@ ORDERED_BY = {
     "remember_summary": "server", "sleep": "server", "sleep_due": "server", "summarize": "anyone",
     "summarize_due": "server", "update_project": "server", "vacuum": "server", "write_profile": "trusted",
     "write_profiles_due": "server", "deliver_webhook": "server", "deliver_slow_webhook": "server", "forget_old_deliveries": "server",
-    "send_webhook": "trusted",
+    "send_webhook": "trusted", "write_cues": "server", "write_cues_due": "server",
 }  # fmt: skip
 
 
