@@ -17,15 +17,12 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.auth.screening import Screening
 from strength.actions.review import open_merges
+from strength.actions.second_review import NEEDS, reviewing
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import Item
 from strength.models import Memory, Merge, ReviewComment, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
 
-NEEDS: Final = ("strength.change_memory", "strength.change_merge")
-"""Permissions to review; items are assigned to people who have them."""
-
-BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 MAX_REVIEWERS: Final = 200
 MAX_COMMENTS: Final = 100
 """Comments of one memory."""
@@ -33,10 +30,7 @@ MAX_COMMENTS: Final = 100
 
 def reviewers() -> list[User]:
     """Return the people with open accounts who may review, by name."""
-    people = User.objects.filter(is_active=True, is_staff=True).order_by("username")
-    for permission in NEEDS:
-        people = people.filter(pk__in=User.objects.with_perm(permission, backend=BACKEND).values("pk"))
-    return list(people[:MAX_REVIEWERS])
+    return list(reviewing()[:MAX_REVIEWERS])
 
 
 def plan_of(item: Item) -> ReviewPlan | None:

@@ -5,16 +5,19 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import as_uuid, clock, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import UnknownRow
+from memoryhub.tenancy.models import Actor
 from strength.actions.review_team import (
     active_person_id,
     assign,
@@ -22,13 +25,21 @@ from strength.actions.review_team import (
     delete_comment,
     edit_comment,
     plan_of,
+    reviewers,
     snooze,
     snoozed_until,
     write_comment,
 )
+from strength.actions.second_review import (
+    APPROVER,
+    first_approval,
+    needs_second_approval,
+    of_person,
+    users_with_second_reviewer,
+)
 from strength.domain.memories import WrongState
 from strength.domain.review import COUNT, Decision, Item, Sort
-from strength.models import Memory, Merge, ReviewPlan
+from strength.models import Memory, MemoryRevision, Merge, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
 
 MAX_DAYS: Final = 366
@@ -50,6 +61,7 @@ def team_context(request: HttpRequest, item: Item, row: Memory | Merge) -> dict[
     person_id = active_person_id(plan)
     return {
         **plan_context(plan, row),
+        **approval_context(request, row),
         "assigned_id": person_id,
         "is_mine": person_id == request.user.pk,
         "next_monday": today + timedelta(days=7 - today.weekday()),
@@ -67,6 +79,31 @@ def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]
     }
 
 
+def approval_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any]:
+    """Return the sentence about the first of two approvals, and whether the person may give the other."""
+    first = first_approval(row) if isinstance(row, Memory) else None
+    if first is None or not isinstance(row, Memory) or not needs_second_approval(row):
+        return {"first_approval": "", "has_approved": False}
+    has_approved = first.beside.get(APPROVER) == of_person(request.user.pk)
+    return {"first_approval": first_approval_text(first, has_approved), "has_approved": has_approved}
+
+
+def first_approval_text(first: MemoryRevision, is_own: bool) -> str:
+    if is_own:
+        return gettext("You have approved it; it needs the approval of another person.")
+    return gettext("Approved by %(name)s; a second approval is needed.") % {"name": first.who_name}
+
+
+def second_reviewer_note(actors: QuerySet[Actor]) -> str:
+    """Return whether the policy of a second reviewer has an effect; "" where it is off."""
+    if not users_with_second_reviewer(actors).exists():
+        return ""
+    count = len(reviewers())
+    if count < 2:
+        return gettext("Fewer than two people may review, so no second approval is asked for.")
+    return gettext("%(count)d people may review; where the policy asks for it, two must approve.") % {"count": count}
+
+
 def comments_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     return {
         "comments": [(each, each.author_id == request.user.pk) for each in comments_of(memory)],
@@ -77,7 +114,8 @@ def comments_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
 
 def memory_team_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     """Return the template context of the section of a memory's page."""
-    return {**plan_context(plan_of(Item(Sort.MEMORY, memory.pk)), memory), **comments_context(request, memory)}
+    plan = plan_of(Item(Sort.MEMORY, memory.pk))
+    return {**plan_context(plan, memory), **approval_context(request, memory), **comments_context(request, memory)}
 
 
 def _snooze(request: HttpRequest, item: Item) -> dict[str, Any]:

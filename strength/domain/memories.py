@@ -149,6 +149,10 @@ FORGET_VERB = "ask_to_forget"
 """Verb of revisions of memories that the user asked to be forgotten; a person deletes or keeps them."""
 
 
+FIRST_APPROVAL_VERB = "approve_first"
+"""Verb of revisions by the first of two people who approve; the memory stays pending."""
+
+
 class FeedChange(StrEnum):
     """Kinds of changes in the feed; whatever is no other kind is `changed`."""
 

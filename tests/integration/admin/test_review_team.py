@@ -12,14 +12,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryhub.admin.waiting import count_waiting
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Forbidden
 from strength.actions.curation import delete_memory, edit_memory
-from strength.actions.review_team import MAX_COMMENTS, NEEDS, assign, reviewers, snooze, write_comment
+from strength.actions.review import QueueFilter, count_pending
+from strength.actions.review_team import MAX_COMMENTS, assign, reviewers, snooze, write_comment
+from strength.actions.second_review import NEEDS
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Sort
 from strength.models import Memory, ReviewComment, ReviewPlan
@@ -64,12 +65,12 @@ def test_an_item_is_put_off_until_a_day_and_comes_back(boss: Client, hub: Hub, m
     assert shown_memory(answer) == second and "1 of 1" in answer.content.decode()
     assert "Put off" in str(answer.context["done"]["words"]) and answer.context["count"] == 0
     assert fresh(first).status == Status.PENDING, "it is not decided"
-    assert count_waiting("review", timezone.now(), 100) == on_dashboard(boss) == 1
+    assert count_pending(QueueFilter(), now=timezone.now()) == on_dashboard(boss) == 1
     only = queue(boss, when="snoozed")
     assert shown_memory(only) == first and "Put off until" in only.content.decode()
     monkeypatch.setattr("strength.admin.review.clock", lambda: timezone.now() + timedelta(days=1))
     assert shown_memory(queue(boss)) == first
-    assert count_waiting("review", timezone.now() + timedelta(days=1), 100) == 2
+    assert count_pending(QueueFilter(), now=timezone.now() + timedelta(days=1)) == 2
 
 
 def test_putting_off_is_undone_and_taken_back_by_a_button(boss: Client, hub: Hub) -> None:
