@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import link_to, owner_label, render_page
-from memoryhub.admin.object_actions import report_done, report_skipped, submitted_change, submitted_text
+from memoryhub.admin.object_actions import REVOKE, report_done, report_skipped, submitted_change, submitted_text
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
@@ -97,7 +97,7 @@ def _make_rule(request: HttpRequest, memory: Memory, shape: Shape, verb: RuleVer
         return
     link = link_to("admin:strength_reviewrule_change", rule.pk, gettext("The rule"))
     text = format_html("{} {}", gettext("New memories like these are decided the same from now on."), link)
-    report_done(request, text, undo=reverse("admin:strength_reviewrule_revoke", args=[rule.pk]))
+    report_done(request, text, undo=reverse("admin:strength_reviewrule_revoke", args=[rule.pk]), button=REVOKE)
 
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:
