@@ -78,7 +78,7 @@ from strength.admin.memory_list import (
     state_chip,
     strength_bar,
 )
-from strength.admin.review_team import comment_as_submitted
+from strength.admin.review_team import commented
 from strength.admin.tombstones import tombstones_of, with_former_text
 from strength.admin.what_if import VERB_LABELS, heading
 from strength.domain.memories import FIRST_APPROVAL_VERB, MemoryRefused, Status, WrongState
@@ -390,9 +390,7 @@ class MemoryAdmin(CuratedAdmin):
 
     @object_action()
     def comment_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
-        is_deleted = submitted_text(request, "verb") == "delete-comment"
-        comment_as_submitted(request, memory)
-        return Done(gettext("The comment was deleted.") if is_deleted else gettext("The comment was saved."))
+        return commented(request, memory)
 
     @object_action()
     def impact_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
