@@ -398,6 +398,18 @@ def row_buttons(memory: Any) -> SafeString:
     return format_html('<span id="row-{}" class="memory-row">{}</span>', memory.pk, buttons)
 
 
+def edit_link(memory: Any) -> SafeString:
+    """Return a link to the page of a memory with its text open."""
+    address = reverse("admin:strength_memory_change", args=[memory.pk])
+    name = gettext("%(verb)s: %(text)s") % {"verb": gettext("Edit"), "text": memory.opening[:60]}
+    return format_html(
+        '<a href="{}?text=whole#edit" aria-label="{}" data-key="e" class="row-button">{}</a>',
+        address,
+        name,
+        gettext("Edit"),
+    )
+
+
 def pin_button(memory: Any) -> str | SafeString:
     """Return the pin button; a read-only label without permission."""
     if not memory.may_change or memory.status != Status.ACTIVE:
