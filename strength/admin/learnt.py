@@ -15,6 +15,7 @@ from conversations.admin.talk import address_of
 from conversations.models import Session
 from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_number
+from memoryhub.admin.stored_texts import translated
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.retries import ENDED_BADLY, OPEN, State
 from memoryhub.llm.client import NOT_CONFIGURED, llm_provider
@@ -49,7 +50,7 @@ def learnt(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "is_complete": is_read,
         "is_waiting": not is_read and state["job_state"] in OPEN,
         "has_failed": not is_read and state["job_state"] in ENDED_BADLY,
-        "error": Job.objects.filter(pk=state["job_id"]).values_list("error", flat=True).first(),
+        "error": translated(Job.objects.filter(pk=state["job_id"]).values_list("error", flat=True).first() or ""),
         "not_configured": NOT_CONFIGURED if llm_provider().name == "none" else "",
         "is_off": not any(strategy["is_on"] for strategy in state["strategies"]),
         "agent_id": session.actor.agent_id,
