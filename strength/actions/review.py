@@ -19,6 +19,7 @@ from memoryhub.search.query import build_query
 from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import actor_id
+from strength.actions.duplicates import new_wordings
 from strength.actions.search import nearest_memories
 from strength.actions.second_review import without_approved_by
 from strength.domain.memories import Status
@@ -84,15 +85,18 @@ def pending_memories() -> QuerySet[Memory]:
 
 
 def open_merges(now: datetime) -> QuerySet[Merge]:
-    """Return the proposals that can be decided: both memories are unchanged, and the one to keep still holds."""
-    active = Status.ACTIVE
+    """Return the proposals that can be decided: both are worded as compared, and the one to keep still holds."""
+    active, owner = Status.ACTIVE, OuterRef("actor_id")
+    changed = [
+        Exists(new_wordings(OuterRef(f"{side}_id"), OuterRef(f"{side}_version")).filter(actor_id=owner))
+        for side in ("kept", "absorbed")
+    ]
     return Merge.objects.filter(
         Q(kept__valid_to=None) | Q(kept__valid_to__gt=now),
+        *(~each for each in changed),
         state=MergeState.PROPOSED,
         kept__status=active,
         absorbed__status=active,
-        kept__version=F("kept_version"),
-        absorbed__version=F("absorbed_version"),
     )
 
 

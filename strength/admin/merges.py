@@ -44,7 +44,7 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.merges import dismiss_merge, is_unchanged, merge, reopen_merge, undo, undo_merge
+from strength.actions.merges import dismiss_merge, is_reworded, is_unchanged, merge, reopen_merge, undo, undo_merge
 from strength.actions.review import open_merges
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABELS
 from strength.admin.memory_detail import may_read_memories
@@ -335,5 +335,5 @@ def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, A
         "place": "one" if is_kept else "other",
         "sources": len(memory.source_rows),
         "compared_version": version,
-        "was_changed": memory.version != version,
+        "was_changed": is_reworded(memory, version),
     }

@@ -102,8 +102,8 @@ class MergeQuerySet(models.QuerySet["Merge"]):
 class Merge(ActorRow):
     """Two memories with the same content: proposed, merged, or dismissed (SPEC S5).
 
-    Bound to the compared versions: edited memories are compared again. `undo` holds what an undo subtracts from
-    the kept memory.
+    Bound to the wording of the compared versions: edited memories are compared again. `undo` holds what an undo
+    subtracts from the kept memory.
     """
 
     run = KeyWithinActor(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")
