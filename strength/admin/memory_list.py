@@ -374,7 +374,7 @@ def state_chip(memory: Any) -> str | SafeString:
     if until := plan["snoozed_until"]:
         texts.append(gettext("Put off until %(snoozed_until)s") % {"snoozed_until": until})
     if name := getattr(memory, "first_approver", ""):
-        texts.append(gettext("Approved by %(name)s; a second approval is needed.") % {"name": name})
+        texts.append(gettext("Approved by %(name)s, needs one more") % {"name": name})
     if name := plan["assigned_name"]:
         texts.append(gettext("Assigned to %(assigned_name)s") % {"assigned_name": name})
     chips = [(memory.status, text) for text in texts]

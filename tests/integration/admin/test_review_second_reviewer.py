@@ -194,7 +194,10 @@ def test_the_review_names_the_first_and_hides_it_from_them(boss: Client, two: Hu
     assert "Approved by boss; a second approval is needed." in shown.content.decode()
     again = press(boss, "approve", queue(boss, at=f"memory:{memory.pk}"))
     assert "You have approved it" in again.content.decode() and 'id="approve-form"' not in again.content.decode()
-    assert "a second approval is needed" in person_two.get(list_of(Memory) + "?status__exact=pending").content.decode()
+    assert (
+        "Approved by boss, needs one more"
+        in person_two.get(list_of(Memory) + "?status__exact=pending").content.decode()
+    )
     assert "a second approval is needed" in person_two.get(page_of(memory)).content.decode()
     done = press(person_two, "approve")
     assert fresh(memory).status == Status.ACTIVE and str(done.context["done"]["words"]) == "Approved"
