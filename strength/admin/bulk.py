@@ -152,8 +152,8 @@ def report_first_approvals(request: HttpRequest, result: BatchResult) -> None:
     """Report how many of the approved memories wait for another person (ADR 67)."""
     if count := result.first_approvals:
         text = ngettext(
-            "%(count)d of them needs the approval of another person.",
-            "%(count)d of them need the approval of another person.",
+            "%(count)d approved memory needs the approval of another person too.",
+            "%(count)d approved memories need the approval of another person too.",
             count,
         )
         messages.info(request, text % {"count": count})

@@ -238,7 +238,7 @@ def test_the_list_action_reports_and_undoes_as_a_batch(boss: Client, two: Hub) -
     keys = [str(memory.pk) for memory in memories]
     sent = {"action": "approve", "_selected_action": keys, "post": "yes", **{f"version-{key}": "1" for key in keys}}
     answer = boss.post(list_of(Memory), sent, follow=True)
-    assert "2 of them need the approval of another person." in told(answer)
+    assert "2 approved memories need the approval of another person too." in told(answer)
     batch = MemoryRevision.objects.filter(verb=FIRST_APPROVAL_VERB).values_list("batch", flat=True).first()
     assert batch is not None
     undo_batch(batch=batch, by=AYA, reason="", now=NOW)
@@ -249,7 +249,7 @@ def test_the_list_action_reports_and_undoes_as_a_batch(boss: Client, two: Hub) -
 def test_a_decision_about_all_alike_and_its_rule_are_one_persons(boss: Client, two: Hub) -> None:
     first, second = versions(two.actor, 1, 2)
     answer = decide(boss, page_for(boss, first), "approve", rule="1")
-    assert "2 of them need the approval" in told(answer) and fresh(second).status == Status.PENDING
+    assert "2 approved memories need the approval" in told(answer) and fresh(second).status == Status.PENDING
     rule, third = ReviewRule.objects.get(), written(two.actor, "Version 3 of the library is out.")
     assert third.status == Status.PENDING and verbs(third) == ["create", FIRST_APPROVAL_VERB]
     boss_id = rule.person_id
