@@ -65,7 +65,7 @@ BATCH: Final = "batch"
 """Keys of a decision's undo data: the memory's version after it, or the batch of many."""
 
 VERB: Final = "verb"
-"""Key of what a decision has come to, where it is not what the button says."""
+"""Key of what a decision has come to, where it differs from its button."""
 
 PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
 INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
@@ -470,7 +470,7 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
 
 
 def count_for(person: Any, now: datetime) -> Count:
-    """Return how many items the queue has for a person, as the review counts them."""
+    """Return the number of items in the queue of a person, as the review counts them."""
     count = count_pending(QueueFilter(person_id=person.pk), now=now)
     return Count(min(count, MAX_COUNTED), is_estimate=count > MAX_COUNTED)
 
