@@ -20,29 +20,36 @@ def translated(text: str) -> str:
     shown = gettext(text) if text else text
     if shown != text or not text or (get_language() or "en").startswith("en"):
         return shown
-    for pattern, template in _patterns(get_language() or ""):
-        if found := pattern.fullmatch(text):
-            return gettext(template).format(**found.groupdict())
+    for sentence in _sentences(get_language() or ""):
+        if (values := _values(sentence, text)) is not None:
+            return gettext(sentence).format(**values)
     return text
 
 
 @lru_cache(maxsize=8)
-def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
+def _sentences(language: str) -> list[str]:
     """Return the active language's sentences with values, those with the longest wording first."""
     entries = catalog()._catalog.items()  # type: ignore[attr-defined]
     sources = {source for source, text in entries if isinstance(source, str) and text and FIELD.search(source)}
-    sentences = [source for source in sources if "\x04" not in source and len(_literal(source)) >= MIN_LITERAL_LENGTH]
-    return [(_pattern(each), each) for each in sorted(sentences, key=lambda each: (-len(_literal(each)), each))]
+    usable = [each for each in sources if "\x04" not in each and len(_literal(each)) >= MIN_LITERAL_LENGTH]
+    return sorted(usable, key=lambda each: (-len(_literal(each)), each))
 
 
-def _literal(source: str) -> str:
-    return FIELD.sub("", source).replace(" ", "")
+def _literal(sentence: str) -> str:
+    return FIELD.sub("", sentence).replace(" ", "")
 
 
-def _pattern(source: str) -> re.Pattern[str]:
-    pieces, seen = FIELD.split(source), set[str]()
-    parts = [re.escape(pieces[0])]
-    for name, literal in zip(pieces[1::2], pieces[2::2], strict=True):
-        parts += [f"(?P={name})" if name in seen else f"(?P<{name}>.{{1,500}}?)", re.escape(literal)]
-        seen.add(name)
-    return re.compile("".join(parts), re.DOTALL)
+def _values(sentence: str, text: str) -> dict[str, str] | None:
+    """Return the values in a text that was made of a sentence, each up to the next words; None for another text."""
+    first, *rest = FIELD.split(sentence)
+    if not text.startswith(first):
+        return None
+    values: dict[str, str] = {}
+    at, places = len(first), list(zip(rest[::2], rest[1::2], strict=True))
+    for number, (name, literal) in enumerate(places, 1):
+        is_last = number == len(places)
+        end = len(text) - len(literal) if is_last else text.find(literal, at + 1)
+        if end <= at or not text.startswith(literal, end) or values.setdefault(name, text[at:end]) != text[at:end]:
+            return None
+        at = end + len(literal)
+    return values
