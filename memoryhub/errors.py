@@ -13,9 +13,14 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop, ngettext_lazy
 
-__all__ = ["DomainError", "Message", "_", "format_lazy", "gettext_noop", "ngettext_lazy"]
+__all__ = ["DomainError", "Message", "_", "format_lazy", "gettext_noop", "ngettext_lazy", "stored_text"]
 
 Message = str | Promise
+
+
+def stored_text(template: str, **values: object) -> str:
+    """Return a text that is stored in English; `memoryhub.admin.stored_texts` translates it where it is shown."""
+    return template.format(**values)
 
 
 class DomainError(Exception):

@@ -387,6 +387,7 @@ POLICIES = [
     "summaries.domain.policy.CompactionPolicy",
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
+    "strength.domain.policy.ReviewPolicy",
     "strength.domain.policy.ExtractionPolicy",
     "strength.domain.policy.ProfilePolicy",
 ]

@@ -37,7 +37,9 @@ KEYWORDS: dict[str, Any] = {
     "ngettext_lazy": (1, 2),
     "pgettext": ((1, "c"), 2),
     "pgettext_lazy": ((1, "c"), 2),
-    "UnreadableElement": None,  # its reason is stored in English, and translated where it is shown
+    # Stored in English, and translated where they are shown.
+    **dict.fromkeys(("UnreadableElement", "stored_text", "Postponed", "BadAnswer")),
+    **dict.fromkeys(("ProviderTimeout", "ProviderUnavailable", "ProviderRejected", "ProviderMisconfigured")),
 }
 FIXED_DATE = datetime(2026, 1, 1, tzinfo=UTC)  # the current date would change the compiled file with every run
 HEADER = "# Translations of the interface; `make translations` updates them from the code."

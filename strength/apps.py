@@ -58,14 +58,17 @@ def _register_imports() -> None:
 
 def _register_screens() -> None:
     from conversations.admin.timeline import ENTRY_KINDS
-    from memoryhub.admin import dashboard, waiting
+    from memoryhub.admin import agents, dashboard, waiting
     from memoryhub.admin.imports import CONVERSATIONS
     from memoryhub.unfold import PAGES
     from strength.admin import expectations, imported_conversations, learnt, news, nights, panels, review, review_alike
+    from strength.admin.review_team import second_reviewer_note
 
     PAGES.extend([*news.PAGES, *review.PAGES, *review_alike.PAGES, *nights.PAGES])
     PAGES.extend([*expectations.PAGES, *learnt.PAGES])
     CONVERSATIONS.append(imported_conversations.conversations_of)
+    agents.NOTES.append(second_reviewer_note)
+    dashboard.REVIEW_COUNTS.append(review.count_for)
     dashboard.PANELS.append(panels.memory_panel)
     waiting.WAITING.extend(panels.WAITING_KINDS)
     ENTRY_KINDS.extend([panels.CREATED_ENTRIES, panels.USED_ENTRIES])

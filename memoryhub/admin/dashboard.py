@@ -212,6 +212,9 @@ Panel = Callable[[datetime], Iterable[PanelItem]]
 PANELS: Final[list[Panel]] = []
 """The panels of all apps, in order; apps register theirs when they are ready."""
 
+REVIEW_COUNTS: Final[list[Callable[[Any, datetime], Count]]] = []
+"""What counts the items of the review for a person."""
+
 
 def with_counts(tiles: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with their counts, read by three statements."""
@@ -354,17 +357,13 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
     tiles = with_counts([item for item in visible if isinstance(item, Tile)])
     tiles.sort(key=lambda tile: not tile.is_waiting)
     waiting = [tile for tile in tiles if tile.is_waiting]
-    may_review = may_open("review", request)
-    in_review = [tile for tile in waiting if tile.page == "review" and may_review]
     context |= {
         "title": _("Home"),
         "tiles": tiles,
         "waiting": waiting,
         "may_read_news": may_open("news", request),
         "may_talk": may_open("talk", request),
-        "to_review": Count(
-            sum(tile.figure.number for tile in in_review), any(tile.figure.is_estimate for tile in in_review)
-        ),
+        "to_review": next((count(user, now) for count in REVIEW_COUNTS if may_open("review", request)), None),
         "background": [tile for tile in tiles if tile.section is Section.BACKGROUND],
         "contents": [tile for tile in tiles if tile.section is Section.HOLDINGS],
         "sentences": [

@@ -19,6 +19,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 from memoryhub.admin.base import as_uuid, clock, form_errors, format_count, owner_label, principal, render_page
 from memoryhub.admin.columns import text_cell
 from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.admin.stored_texts import translated
 from memoryhub.admin.user_choice import UserField, check_user
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Principal
@@ -259,7 +260,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         ],
         dropped=sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]["count"]),
         notes=[{**note, **_translated(note["why"])} for note in report.get("notes", [])[:MAX_NOTES]],
-        problem=report.get("problem", ""), kept=report.get("kept"),
+        problem=translated(report.get("problem", "")), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
@@ -267,7 +268,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
 
 def _translated(why: str) -> dict[str, str]:
     """Return a reason of a report, which stores it in English, for the reader, and its language where it is English."""
-    shown = gettext(why)
+    shown = translated(why)
     return {"why": shown, "language": "en" if shown == why else ""}
 
 

@@ -29,6 +29,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_change,
 )
+from memoryhub.admin.stored_texts import translated
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
@@ -152,7 +153,7 @@ class JobAdmin(DecisionAdmin):
         ("shown_kind", "shown_state_in_words"),
         ("owner", "key"),
         ("attempts", "excused"),
-        "error",
+        "whole_error",
         "shown_payload",
         ("progress_done", "progress_total"),
         ("created_at", "started_at", "finished_at"),
@@ -188,7 +189,8 @@ class JobAdmin(DecisionAdmin):
     shown_payload = column(
         _("payload"), lambda job: excerpt(json.dumps(job.payload, ensure_ascii=False), MAX_PAYLOAD_LENGTH)
     )
-    shown_error = column(_("error"), lambda job: excerpt(job.error) if job.error else "-")
+    whole_error = column(_("error"), lambda job: translated(job.error) or "-")
+    shown_error = column(_("error"), lambda job: excerpt(translated(job.error)) if job.error else "-")
 
     @admin.action(description=_("Retry, up to three attempts"), permissions=["decide"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
@@ -212,7 +214,7 @@ class JobAdmin(DecisionAdmin):
                     "{}{} {}",
                     job_label(job.kind),
                     in_brackets(STATE_LABELS[job.state]),
-                    excerpt(job.error) if job.error else "",
+                    excerpt(translated(job.error)) if job.error else "",
                 )
                 for job in matching
             ],

@@ -63,6 +63,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "accept": pgettext_lazy("done", "accepted"),
     "append": pgettext_lazy("done", "added to"),
     "approve": pgettext_lazy("done", "approved"),
+    "approve_first": pgettext_lazy("done", "approved by the first of two"),
     "ask_to_forget": pgettext_lazy("done", "to be forgotten, as the user asked"),
     "archive": pgettext_lazy("done", "archived"),
     "assign": pgettext_lazy("done", "assigned"),

@@ -25,6 +25,8 @@ from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"
+REVOKE = "back:"
+"""Prefixes of the tag of a message with a button: an undo, or one that takes a rule back."""
 NEXT = "next"
 
 
@@ -143,9 +145,12 @@ def run_object_action(
     return HttpResponseRedirect(next_url(request) or target)
 
 
-def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> None:
-    """Report a result with an undo button; the button is rendered with the message, so no token is stored."""
-    messages.success(request, text, extra_tags=f"{UNDO}{undo}" if undo else "")
+def report_done(request: HttpRequest, text: Any, *, undo: str | None = None, button: str = UNDO) -> None:
+    """Report a result with an undo button; the button is rendered with the message, so no token is stored.
+
+    `button` is REVOKE for a rule, as its decision has an undo too.
+    """
+    messages.success(request, text, extra_tags=f"{button}{undo}" if undo else "")
 
 
 def has_undo_message(request: HttpRequest) -> bool:

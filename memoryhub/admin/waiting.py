@@ -58,9 +58,3 @@ def waiting_for(person: Any, now: datetime, *, without: str = "") -> list[Tile]:
     tiles = [kind.tile(now) for kind in WAITING if not without or kind.page != without]
     visible = [tile for tile in tiles if person.has_perm(tile.permission)]
     return [tile for tile in with_counts(visible) if tile.is_waiting]
-
-
-def count_waiting(page: str, now: datetime, limit: int) -> int:
-    """Return how many rows wait on a page, at most `limit`, by one statement."""
-    rows = [kind.rows(now).order_by().values_list("pk")[:limit] for kind in WAITING if kind.page == page]
-    return min(limit, rows[0].union(*rows[1:], all=True).count())

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.errors import stored_text
 from memoryhub.llm.errors import BadAnswer, EmptyText, ProviderError
 from memoryhub.llm.tokens import TokenCounter
 from memoryhub.search.fusion import SpaceBounds
@@ -110,14 +111,18 @@ def unit_vectors(vectors: Vectors, *, count: int) -> Vectors:
 def refuse_not_finite(vectors: NDArray[np.floating]) -> None:
     """Raise BadAnswer for NaN or infinity; permanent, because the same text would give the same again."""
     if not np.isfinite(vectors).all():
-        message = "The provider returned numbers that are not finite."
+        message = stored_text("The provider returned numbers that are not finite.")
         raise BadAnswer(message, code="not_finite", permanent=True)
 
 
 def wrong_dimension(got: int, expected: int) -> BadAnswer:
     return BadAnswer(
-        f"The provider returned {got} dimensions instead of {expected}. "
-        "Set MEMORYHUB_EMBEDDING_DIMENSION (or the model) to fit.",
+        stored_text(
+            "The provider returned {got} dimensions instead of {expected}. "
+            "Set MEMORYHUB_EMBEDDING_DIMENSION (or the model) to fit.",
+            got=got,
+            expected=expected,
+        ),
         code="wrong_dimension",
         permanent=True,
     )

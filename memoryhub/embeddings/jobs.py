@@ -23,6 +23,7 @@ from memoryhub.embeddings.spaces import (
     without_vector,
     writing_spaces,
 )
+from memoryhub.errors import stored_text
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import Order
@@ -70,7 +71,10 @@ def embed(job: JobContext) -> Writes | None:
         return lambda: embed_later(actor_id)
     if embedding.refused:
         raise ProviderRejected(
-            f"The provider refused {embedding.refused} texts; they are found by words alone until they are edited.",
+            stored_text(
+                "The provider refused {count} texts; they are found by words alone until they are edited.",
+                count=embedding.refused,
+            ),
             code="texts_refused",
         )
     return None

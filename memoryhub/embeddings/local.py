@@ -15,6 +15,7 @@ import numpy as np
 
 from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces
 from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.errors import stored_text
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.tokens import UNKNOWN_MODEL, TokenCounter
 
@@ -118,8 +119,12 @@ def _load(load: Any, model: str) -> Any:
         return load()
     except Exception as error:
         raise ProviderMisconfigured(
-            f"The embedding model {model!r} cannot be loaded ({type(error).__name__}). "
-            "Set MEMORYHUB_EMBEDDING_MODEL to a model that the library knows, or to a folder.",
+            stored_text(
+                "The embedding model {model} cannot be loaded ({error}). "
+                "Set MEMORYHUB_EMBEDDING_MODEL to a model that the library knows, or to a folder.",
+                model=repr(model),
+                error=type(error).__name__,
+            ),
             code="model_not_loaded",
         ) from error
 
@@ -128,7 +133,11 @@ def _checked_dimension(actual: int | None, configured: int | None) -> int:
     dimension = actual or configured
     if dimension is None or configured not in (None, dimension):
         raise ProviderMisconfigured(
-            f"The embedding model has {actual} dimensions, MEMORYHUB_EMBEDDING_DIMENSION says {configured}.",
+            stored_text(
+                "The embedding model has {actual} dimensions, MEMORYHUB_EMBEDDING_DIMENSION says {configured}.",
+                actual=actual,
+                configured=configured,
+            ),
             code="wrong_dimension",
         )
     return dimension

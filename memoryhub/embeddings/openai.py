@@ -27,6 +27,7 @@ from memoryhub.embeddings.base import (
     wrong_dimension,
 )
 from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.errors import stored_text
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
 from memoryhub.llm.remote import Budget, Clock, call_with_retries, translate_sdk_errors
 from memoryhub.llm.tokens import CL100K, UNKNOWN_MODEL, TokenCounter
@@ -47,7 +48,11 @@ def parse_vectors(body: bytes, *, count: int) -> Vectors:
     # Servers may use `index` instead of order; each of 0 … count-1 must occur once.
     indexes = [item.get("index", position) for position, item in enumerate(items)]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
-        message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
+        message = stored_text(
+            "The provider returned {got} vectors for {count} texts, or numbered them wrongly.",
+            got=len(items),
+            count=count,
+        )
         raise BadAnswer(message, code="wrong_count")
     rows = [_vector(items[indexes.index(index)].get("embedding")) for index in range(count)]
     if len({len(row) for row in rows}) != 1:

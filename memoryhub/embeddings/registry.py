@@ -11,6 +11,7 @@ from django.utils.module_loading import import_string
 
 from memoryhub.embeddings.base import EmbeddingProvider
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
+from memoryhub.errors import stored_text
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderMisconfigured
 
@@ -93,7 +94,10 @@ def _provider_for(name: str, model: str, dimension: int) -> EmbeddingProvider:
 
 def _not_configured(name: str, model: str, dimension: int) -> ProviderMisconfigured:
     return ProviderMisconfigured(
-        f"The embedding space {name}/{model}/{dimension} needs a provider that is not configured. "
-        "Set MEMORYHUB_EMBEDDING_PROVIDER and what belongs to it.",
+        stored_text(
+            "The embedding space {space} needs a provider that is not configured. "
+            "Set MEMORYHUB_EMBEDDING_PROVIDER and what belongs to it.",
+            space=f"{name}/{model}/{dimension}",
+        ),
         code="not_configured",
     )

@@ -13,6 +13,7 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 from django_q.exceptions import TimeoutException
 from psycopg.errors import LockNotAvailable
 
+from memoryhub.errors import stored_text
 from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind, limits_of
@@ -95,7 +96,7 @@ def error_text(error: BaseException) -> str:
     are given, as their messages may quote data.
     """
     if isinstance(error, TimeoutException):
-        return "It took longer than its kind's deadline_seconds."
+        return stored_text("It took longer than its kind's deadline_seconds.")
     if isinstance(error, Postponed) or hasattr(error, "permanent"):
         return str(error)
     base = str(settings.BASE_DIR)

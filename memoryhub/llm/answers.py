@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
+from memoryhub.errors import stored_text
 from memoryhub.llm.documents import parse_document, without_thoughts
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.tokens import counter_for
@@ -138,7 +139,7 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
     if draft.refused or draft.stop is Stop.REFUSED:
         raise ProviderRejected("The provider refuses to answer.", code="refused")
     if draft.stop is Stop.TRUNCATED:
-        message = "The provider's answer was cut at its greatest length."
+        message = stored_text("The provider's answer was cut at its greatest length.")
         if not _text_of(draft, request).strip():
             raise BadAnswer(message, code="truncated", permanent=True)
         raise TruncatedAnswer(message, partial=_completion(draft, request, model, None))

@@ -6,6 +6,8 @@ text of a user, so they are never copied from a vendor's answer.
 
 from typing import Any
 
+from memoryhub.errors import stored_text
+
 
 class EmptyText(ValueError):
     """A text to embed is empty or blank."""
@@ -57,9 +59,14 @@ class PromptTooLong(ProviderRejected):
 
     def __init__(self, *, size: int, window: int, setting: str) -> None:
         super().__init__(
-            f"The request of about {size:,} tokens leaves no room for an answer in the model's context window of "
-            f"{window:,}. Give the model a larger window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; vLLM: "
-            f"--max-model-len; LM Studio: context length), or correct {setting} where the server has a larger one.",
+            stored_text(
+                "The request of about {size} tokens leaves no room for an answer in the model's context window of "
+                "{window}. Give the model a larger window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; vLLM: "
+                "--max-model-len; LM Studio: context length), or correct {setting} where the server has a larger one.",
+                size=f"{size:,}",
+                window=f"{window:,}",
+                setting=setting,
+            ),
             code="context_window",
         )
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import httpx2
 
+from memoryhub.errors import stored_text
 from memoryhub.llm.answers import Draft, Event, EventDecoder, completion, parse_object, value_at
 from memoryhub.llm.config import LLMConfig, default_model
 from memoryhub.llm.errors import (
@@ -74,7 +75,9 @@ def translate_sdk_errors(sdk: Any) -> Iterator[None]:
     # Any other error of the SDK is caught by its base class, which each vendor names differently.
     except (sdk.APIError.__base__, httpx2.HTTPError, httpx2.InvalidURL) as error:
         kind = type(error).__name__
-        raise ProviderUnavailable(f"The call to the provider failed with {kind}.", code="sdk_error") from None
+        raise ProviderUnavailable(
+            stored_text("The call to the provider failed with {kind}.", kind=kind), code="sdk_error"
+        ) from None
 
 
 def from_status(error: Any) -> ProviderError:
@@ -85,14 +88,17 @@ def from_status(error: Any) -> ProviderError:
     if status == 429:
         return rate_limited(wait)
     if status in (401, 403):
-        return ProviderMisconfigured(f"The provider refuses our key ({status}).", code="unauthorized")
+        message = stored_text("The provider refuses our key ({status}).", status=status)
+        return ProviderMisconfigured(message, code="unauthorized")
     if status in (404, 405, 410) or status < 400:
-        message = f"The provider has no such address, model or deployment ({status})."
+        message = stored_text("The provider has no such address, model or deployment ({status}).", status=status)
         return ProviderMisconfigured(message, code="not_found")
     if status in (408, 409, 425) or status >= 500:
         return overloaded(status, wait)
     about = _refused_field(error.body)
-    message = f"The provider refuses the request ({status}{about and f', about {about}'})."
+    message = stored_text(
+        "The provider refuses the request ({status}).", status=f"{status}{about and f', about {about}'}"
+    )
     return ProviderRejected(message, code="rejected", reason=_reason(error.body))
 
 
@@ -127,17 +133,19 @@ def from_event(error: object) -> ProviderError:
 
 
 def no_quota() -> ProviderError:
-    message = "The account at the provider has no quota left."
+    message = stored_text("The account at the provider has no quota left.")
     return ProviderUnavailable(message, code="quota", retry_after_seconds=WAIT_FOR_QUOTA_SECONDS)
 
 
 def rate_limited(wait_seconds: float | None = None) -> ProviderError:
-    message = "The provider limits our rate (429)."
+    message = stored_text("The provider limits our rate (429).")
     return ProviderUnavailable(message, code="rate_limited", retry_after_seconds=wait_seconds)
 
 
 def overloaded(status: int | None = None, wait_seconds: float | None = None) -> ProviderError:
-    message = f"The provider is overloaded or failing ({status or 'in the middle of its answer'})."
+    message = stored_text("The provider is overloaded or failing in the middle of its answer.")
+    if status is not None:
+        message = stored_text("The provider is overloaded or failing ({status}).", status=status)
     return ProviderUnavailable(message, code="overloaded", retry_after_seconds=wait_seconds)
 
 
@@ -300,8 +308,12 @@ class RemoteProvider(LLMProvider):
         read = draft.input_tokens
         if sent > MIN_CUT_TOKENS and read < MIN_SHARE_READ * sent:
             raise ProviderMisconfigured(
-                f"The server read {read:,} of about {sent:,} tokens, and cut the beginning. Give the model a larger "
-                "context window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; LM Studio: context length).",
+                stored_text(
+                    "The server read {read} of about {sent} tokens, and cut the beginning. Give the model a larger "
+                    "context window (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; LM Studio: context length).",
+                    read=f"{read:,}",
+                    sent=f"{sent:,}",
+                ),
                 code="cut_request",
             )
 

@@ -68,7 +68,7 @@ def enqueue_curation(
     batch = new_id()
     payload: dict[str, Any] = {"seen_at": seen_at.isoformat(), "memory_ids": [str(key) for key in memory_ids]}
     if labels is not None:
-        payload["labels"] = Screening(actor).json(asdict(labels))
+        payload["labels"] = Screening(actor).json(asdict(labels.without_removed_texts()))
     _enqueue(batch, verb, by, reason, now, actor, **payload)
     return batch
 
@@ -165,7 +165,7 @@ def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Prin
     change: dict[str, Any] = {"by": by, "reason": reason, "now": clock(), "batch": batch}
     if job.payload["verb"] == RELABEL:
         given = job.payload["labels"]
-        tags = {name: tuple(given[name]) for name in ("add_tags", "remove_tags")}
+        tags = {name: tuple(given.get(name, ())) for name in ("add_tags", "remove_tags", "remove_digests")}
         relabel_many(memories=memories, versions=versions, labels=Labels(**{**given, **tags}), **change)
         return
     curate_many(memories=memories, versions=versions, verb=job.payload["verb"], **change)

@@ -42,6 +42,7 @@ from strength.actions.revisions import (
     unversioned_state,
 )
 from strength.actions.search import index_memory
+from strength.actions.second_review import APPROVER, approval_to_note, seen_version
 from strength.actions.tombstones import (
     BlockedByTombstone,
     find_tombstone,
@@ -53,6 +54,7 @@ from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
     CURATED_FIELDS,
+    FIRST_APPROVAL_VERB,
     NO_UNTRUSTED_CUES,
     SLEEP_VERB,
     DuplicateMemory,
@@ -95,6 +97,9 @@ TRANSITIONS = {
     ),
 }
 
+
+DECISIONS = frozenset({"approve", "reject"})
+"""Verbs about what waits."""
 
 RELABEL = "relabel"
 RELABELLED = frozenset({Status.ACTIVE, Status.PENDING, Status.ARCHIVED})
@@ -265,13 +270,14 @@ def _change(
     found_by = values.get("content", memory.content), values.get("cues", memory.cues)
     entry = _index_entry(found_by, spaces) if values.keys() & {"content", "cues"} else None
     with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
-        locked = _lock(memory, expected_version, by)
+        locked = _lock(memory, expected_version, by, is_decision=verb in DECISIONS)
         check_state(locked, verb, allowed)
+        approver, values = _approver_to_note(locked, verb, values, by)
         has_tombstones = bool(values.keys() & {"content", "status"})
         texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
         before, revision_data = snapshot(locked), unversioned_state(locked, texts)
         apply_values(locked, values, by)
-        if snapshot(locked) == before:
+        if snapshot(locked) == before and not approver:
             return locked
         is_rewritten = locked.content != before["content"]
         if by.kind is PrincipalKind.JOB and locked.locked and is_rewritten:
@@ -289,6 +295,8 @@ def _change(
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
             revision_data[STRENGTH] = locked.strength
+        if approver:
+            verb, revision_data[APPROVER] = FIRST_APPROVAL_VERB, approver
         store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=revision_data, batch=batch)
         screening.record(by=by, row=locked, now=now)
         if STRENGTH in revision_data:
@@ -301,6 +309,17 @@ def _change(
 def _index_entry(found_by: tuple[str, str], spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
     content, cues = found_by
     return index_entries([content], spaces, cues=[cues])[0]
+
+
+def _approver_to_note(
+    locked: Memory, verb: str, values: Mapping[str, Any], by: Principal
+) -> tuple[str, Mapping[str, Any]]:
+    """Return who gives the first of two approvals, and the values without the state that it leaves; "" for others."""
+    if not values.get("status") == Status.ACTIVE != locked.status == Status.PENDING:
+        return "", values
+    edits = {name: value for name, value in values.items() if name != "status"}
+    approver = approval_to_note(locked, verb, edits, by)
+    return approver, edits if approver else values
 
 
 def reactivated_strength(memory: Memory) -> float:
@@ -340,11 +359,13 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
         lift_tombstones(actor_id=memory.actor_id, text=memory.content)
 
 
-def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
+def _lock(memory: Memory, expected_version: int | None, by: Principal, *, is_decision: bool = False) -> Memory:
     lock_shared(memory.actor_id)
     # Include those that it would invalidate, as locks are taken in the order of keys.
     keys = [memory.pk, *(memory.supersedes or [])]
     locked = Memory.objects.of([memory.actor_id]).locked(keys).get(memory.pk)
+    if is_decision and locked is not None:
+        expected_version = seen_version(locked, expected_version)
     return check_locked(locked, memory.pk, expected_version, by)
 
 

@@ -101,7 +101,8 @@ def curate_many(
         check_transition(memory, verb)
         version = versions.get(str(memory.pk))
         require_version(verb, version)
-        apply_transition(memory=memory, verb=verb, expected_version=version, batch=result.batch, **change)
+        changed = apply_transition(memory=memory, verb=verb, expected_version=version, batch=result.batch, **change)
+        result.first_approvals += verb == "approve" and changed.status == Status.PENDING
 
     _for_each_actor(memories, result, by_sets if verb in SET_VERBS else None, one_by_one)
     return result

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.bm25 import QueryWords
@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.sleep import keep_rank
-from strength.models import Memory, MemoryIndex, SleepState
+from strength.models import Memory, MemoryIndex, MemoryRevision, SleepState
 from strength.sql import QUERIES, run_query
 
 MAX_CANDIDATES: Final = 8
@@ -32,6 +32,16 @@ NO_WORDS: Final = QueryWords({}, 0.0)
 
 SAME_SCOPE: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
 """Fields that must be equal for a merge, so that the kept memory has the same visibility and validity."""
+
+
+COMPARED: Final = ("content", "kind", "namespace", *SAME_SCOPE)
+"""Fields that a comparison of two memories depends on; others, such as tags, leave a proposal open."""
+
+
+def new_wordings(memory: Any, version: Any) -> QuerySet[MemoryRevision]:
+    """Return the revisions of a memory after a version that change one of COMPARED; also for outer references."""
+    rows = MemoryRevision.objects.filter(memory_id=memory, number__gt=version)
+    return rows.filter(changed_after__has_any_keys=list(COMPARED))
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,14 @@ from conversations.actions.writing import language_asked_for, writing_for
 from conversations.domain.messages import Role
 from conversations.domain.policy import WritingPolicy
 from conversations.models import Message, Session
+from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.doctor import Finding, Level
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
+from memoryhub.jobs.retries import State
 from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, material_limit, may_retry
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
@@ -153,6 +155,15 @@ def enqueue_extraction(*, session: Session) -> UUID:
     lock_actor(session.actor_id)
     payload = {"session_id": str(session.pk)}
     return enqueue(EXTRACT_KIND, actor_id=session.actor_id, key=EXTRACT_KEY, payload=payload)
+
+
+@transaction.atomic
+def extract_now(*, session: Session, by: Principal, now: datetime) -> None:
+    """Let the job that reads an actor's messages begin at once, with this session."""
+    job_id = enqueue_extraction(session=session)
+    waiting = Job.objects.filter(pk=job_id, actor_id=session.actor_id, state=State.QUEUED)
+    waiting.update(due_at=now, payload={"session_id": str(session.pk)})
+    audit.record(by=by, verb="order", row=session, details={"job": str(job_id)}, now=now)
 
 
 def extraction_state(*, session: Session) -> dict[str, Any]:

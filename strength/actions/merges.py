@@ -16,7 +16,7 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.curation_sets import undo_many
-from strength.actions.duplicates import SAME_SCOPE, Pair, text_likeness
+from strength.actions.duplicates import SAME_SCOPE, Pair, new_wordings, text_likeness
 from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change
 from strength.actions.tombstones import find_tombstone
 from strength.actions.usage import write_numbers
@@ -69,7 +69,7 @@ def merge(
         "was_pinned": before_absorbed["pinned"],
         "is_turned": is_turned,
     }
-    _update_other_proposals(kept, absorbed, now)
+    _withdraw_other_proposals(absorbed, without=proposal, now=now)
     proposal.batch = batch
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 
@@ -90,14 +90,9 @@ def _swap_sides(proposal: Merge) -> None:
     proposal.kept_version, proposal.absorbed_version = proposal.absorbed_version, proposal.kept_version
 
 
-def _update_other_proposals(kept: Memory, absorbed: Memory, now: datetime) -> None:
-    """Keep other open proposals about the kept memory, as its text did not change; withdraw the absorbed one's."""
-    others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
-    others.filter(kept=kept).update(kept_version=kept.version)
-    others.filter(absorbed=kept).update(absorbed_version=kept.version)
-    others.filter(Q(kept=absorbed) | Q(absorbed=absorbed)).exclude(kept=kept, absorbed=absorbed).update(
-        state=MergeState.WITHDRAWN, decided_at=now
-    )
+def _withdraw_other_proposals(absorbed: Memory, *, without: Merge, now: datetime) -> None:
+    others = Merge.objects.filter(actor_id=absorbed.actor_id, state=MergeState.PROPOSED).exclude(pk=without.pk)
+    others.filter(Q(kept=absorbed) | Q(absorbed=absorbed)).update(state=MergeState.WITHDRAWN, decided_at=now)
 
 
 @transaction.atomic
@@ -143,14 +138,6 @@ def _reopen_other_proposals(decided: Merge) -> None:
         decided_at=decided.decided_at,
     )
     withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
-    pair = Memory.objects.of([decided.actor_id]).filter(pk__in=[decided.kept_id, decided.absorbed_id])
-    versions = dict(pair.values_list("pk", "version"))
-    # Merge and undo kept both texts, but each created a version.
-    former = {decided.kept_id: versions[decided.kept_id] - 1, decided.absorbed_id: versions[decided.absorbed_id] - 2}
-    open_ = others.filter(state=MergeState.PROPOSED)
-    for memory_id, version in former.items():
-        open_.filter(kept=memory_id, kept_version=version).update(kept_version=versions[memory_id])
-        open_.filter(absorbed=memory_id, absorbed_version=version).update(absorbed_version=versions[memory_id])
 
 
 def undo_merge(
@@ -207,11 +194,18 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
 
 
 def is_unchanged(proposal: Merge, now: datetime) -> bool:
-    """Return whether both memories are unchanged since the comparison and the one to keep is still valid."""
+    """Return whether both memories are worded as they were compared, and the one to keep is still valid."""
     kept, absorbed = proposal.kept, proposal.absorbed
-    same_versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     is_valid = kept.valid_to is None or kept.valid_to > now
-    return same_versions and is_valid and kept.status == absorbed.status == Status.ACTIVE
+    is_new = is_reworded(kept, proposal.kept_version) or is_reworded(absorbed, proposal.absorbed_version)
+    return is_valid and not is_new and kept.status == absorbed.status == Status.ACTIVE
+
+
+def is_reworded(memory: Memory, version: int) -> bool:
+    """Return whether a memory has changed since a version, so that it must be compared again."""
+    if memory.version == version:
+        return False
+    return new_wordings(memory.pk, version).filter(actor_id=memory.actor_id).exists()
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:
@@ -438,7 +432,7 @@ def _merges_of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
 def _blocks_pair(existing: Merge, pair: Pair) -> bool:
     if existing.state == MergeState.PROPOSED:
         versions = {existing.kept_id: existing.kept_version, existing.absorbed_id: existing.absorbed_version}
-        return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}
+        return not any(is_reworded(memory, versions[memory.pk]) for memory in (pair.kept, pair.absorbed))
     return existing.state != MergeState.WITHDRAWN
 
 

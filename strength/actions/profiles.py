@@ -19,6 +19,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, lock_actor
 from memoryhub.auth.orders import job_principal, order_of
 from memoryhub.auth.principals import Forbidden, Principal, TextVerb
+from memoryhub.errors import stored_text
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
@@ -164,7 +165,7 @@ def _write_profile(
     profile = _locked_profile(actor.pk)
     present = Memory.objects.of([actor.pk]).filter(pk__in=[source.memory_id for source in sources])
     if _profile_version(profile) != base or present.count() < len(sources):
-        reason = "The profile changed while it was written; it is looked at again."
+        reason = stored_text("The profile changed while it was written; it is looked at again.")
         raise Postponed(reason, seconds=FIRST_PAUSE_SECONDS)
     profile = profile or Profile(actor=actor, created_at=now, version=0)
     profile.written, profile.generator = lines, Generator.LLM

@@ -19,7 +19,9 @@ from memoryhub.search.query import build_query
 from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import actor_id
+from strength.actions.duplicates import new_wordings
 from strength.actions.search import nearest_memories
+from strength.actions.second_review import without_approved_by
 from strength.domain.memories import Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.review import Assigned, Item, Order, Sort
@@ -40,7 +42,8 @@ CORRECTION_WEIGHT: Final = 3.0
 class QueueFilter:
     """Filters and order of the queue; empty values do not filter.
 
-    `person_id` is of whom to show the items, where `assigned` is MINE. `is_snoozed` is None for items of any day.
+    `person_id` is of whom to show the items: those assigned to them, where `assigned` is MINE, and none that they have
+    approved as the first of two. `is_snoozed` is None for items of any day.
     """
 
     agent_id: str = ""
@@ -63,9 +66,11 @@ def next_item(queue: QueueFilter, *, now: datetime, excluded_ids: Collection[UUI
     return min(candidates, key=lambda candidate: candidate[:3])[3] if candidates else None
 
 
-def count_pending(queue: QueueFilter, *, now: datetime) -> int:
-    counts: list[int] = [rows[: MAX_COUNTED + 1].count() for rows in _queue_rows(queue, now)]
-    return min(sum(counts), MAX_COUNTED + 1)
+def count_pending(queue: QueueFilter, *, now: datetime, limit: int = MAX_COUNTED) -> int:
+    """Count the items of a queue, at most `limit` + 1."""
+    tables = [rows.order_by().values_list("pk")[: limit + 1] for rows in _queue_rows(queue, now)]
+    count: int = tables[0].union(*tables[1:], all=True).count()
+    return min(count, limit + 1)
 
 
 def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime) -> list[Item]:
@@ -80,15 +85,18 @@ def pending_memories() -> QuerySet[Memory]:
 
 
 def open_merges(now: datetime) -> QuerySet[Merge]:
-    """Return the proposals that can be decided: both memories are unchanged, and the one to keep still holds."""
-    active = Status.ACTIVE
+    """Return the proposals that can be decided: both are worded as compared, and the one to keep still holds."""
+    active, owner = Status.ACTIVE, OuterRef("actor_id")
+    changed = [
+        Exists(new_wordings(OuterRef(f"{side}_id"), OuterRef(f"{side}_version")).filter(actor_id=owner))
+        for side in ("kept", "absorbed")
+    ]
     return Merge.objects.filter(
         Q(kept__valid_to=None) | Q(kept__valid_to__gt=now),
+        *(~each for each in changed),
         state=MergeState.PROPOSED,
         kept__status=active,
         absorbed__status=active,
-        kept__version=F("kept_version"),
-        absorbed__version=F("absorbed_version"),
     )
 
 
@@ -114,6 +122,8 @@ def _plans(kind: str) -> QuerySet[ReviewPlan]:
 
 def _planned(rows: Any, kind: str, queue: QueueFilter, now: datetime) -> Any:
     """Filter rows by day and person; the items of a closed account are of no one."""
+    if kind == "memory":
+        rows = without_approved_by(rows, queue.person_id)
     if queue.is_snoozed is not None:
         rows = (rows.filter if queue.is_snoozed else rows.exclude)(is_snoozed(kind, now))
     assigned = _plans(kind).filter(assigned_to__is_active=True)

@@ -12,7 +12,7 @@ from memoryhub.auth.screening import Screening
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.review import pending_memories
-from strength.actions.revisions import DOUBT, RESEMBLES, UNCOMPARED
+from strength.actions.revisions import DOUBT, RESEMBLES, UNCOMPARED, state_revision
 from strength.actions.tombstones import find_tombstone
 from strength.domain.review import PendingReason, masked_wording, pending_reasons
 from strength.models import Memory, Tombstone
@@ -48,7 +48,7 @@ def why_pending(memory: Memory) -> Waiting:
     has_untrusted_source = policy.doubts(memory.channel) or any(
         source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
     )
-    latest = memory.revisions.order_by("-number").first()
+    latest = state_revision(memory)
     beside = latest.beside if latest is not None else {}
     tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)
     reasons = pending_reasons(

@@ -1,4 +1,4 @@
-"""Queues for a team (SPEC W16): put an item off until a day, assign it to a person, comment on a memory.
+"""Queues for a team (SPEC W16): put an item off until a day, assign it to a person, comment on it.
 
 None of it decides: a memory that is put off stays pending. Each change is in the audit trail, without texts.
 """
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
@@ -17,26 +18,20 @@ from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.auth.screening import Screening
 from strength.actions.review import open_merges
+from strength.actions.second_review import NEEDS, reviewing
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import Item
 from strength.models import Memory, Merge, ReviewComment, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
 
-NEEDS: Final = ("strength.change_memory", "strength.change_merge")
-"""Permissions to review; items are assigned to people who have them."""
-
-BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 MAX_REVIEWERS: Final = 200
 MAX_COMMENTS: Final = 100
-"""Comments of one memory."""
+"""Comments of one memory or pair."""
 
 
 def reviewers() -> list[User]:
     """Return the people with open accounts who may review, by name."""
-    people = User.objects.filter(is_active=True, is_staff=True).order_by("username")
-    for permission in NEEDS:
-        people = people.filter(pk__in=User.objects.with_perm(permission, backend=BACKEND).values("pk"))
-    return list(people[:MAX_REVIEWERS])
+    return list(reviewing()[:MAX_REVIEWERS])
 
 
 def plan_of(item: Item) -> ReviewPlan | None:
@@ -115,23 +110,33 @@ def _locked(item: Item, by: Principal, now: datetime) -> tuple[Memory | Merge, R
     return row, ReviewPlan.objects.select_related("assigned_to").get_or_create(**owner)[0]
 
 
-def comments_of(memory: Memory) -> list[ReviewComment]:
-    return list(ReviewComment.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[:MAX_COMMENTS])
+def comments_of(row: Memory | Merge) -> list[ReviewComment]:
+    return list(_comments(row)[:MAX_COMMENTS])
+
+
+def _comments(row: Memory | Merge) -> QuerySet[ReviewComment]:
+    of_row = {"merge_id": row.pk} if isinstance(row, Merge) else {"memory_id": row.pk, "merge_id": None}
+    return ReviewComment.objects.filter(actor_id=row.actor_id, **of_row)
+
+
+def may_comment(person: User, row: Memory | Merge) -> bool:
+    return person.has_perm("strength.change_merge" if isinstance(row, Merge) else "strength.change_memory")
 
 
 @transaction.atomic
-def write_comment(*, memory: Memory, text: str, author: User, by: Principal, now: datetime) -> ReviewComment:
-    """Keep a person's comment on a memory. Raises MemoryRefused, WrongState where there are MAX_COMMENTS already."""
-    if not author.has_perm("strength.change_memory"):
+def write_comment(*, row: Memory | Merge, text: str, author: User, by: Principal, now: datetime) -> ReviewComment:
+    """Keep a person's comment on a memory or a pair. Raises MemoryRefused, WrongState where there are MAX_COMMENTS."""
+    if not may_comment(author, row):
         raise Forbidden(_("You may not comment."))
-    screening, text = _screened(memory, text)
-    locked = Memory.objects.of([memory.actor_id]).filter(pk=memory.pk).select_for_update(of=["self"]).first()
-    if locked is None:
+    screening, text = _screened(row, text)
+    rows: Any = type(row)._default_manager.filter(actor_id=row.actor_id, pk=row.pk)
+    if rows.select_for_update(of=["self"]).first() is None:
         raise UnknownRow(_("It no longer exists."))
-    if ReviewComment.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).count() >= MAX_COMMENTS:
+    if _comments(row).count() >= MAX_COMMENTS:
         raise WrongState(_("There are 100 comments already; delete one first."))
+    on = {"merge": row, "memory_id": row.kept_id} if isinstance(row, Merge) else {"memory": row}
     comment = ReviewComment(
-        actor=memory.actor, memory=memory, author=author, author_name=author.get_username()[:150], text=text,
+        actor=row.actor, **on, author=author, author_name=author.get_username()[:150], text=text,
         created_at=now,
     )  # fmt: skip
     comment.save(force_insert=True)
@@ -141,10 +146,10 @@ def write_comment(*, memory: Memory, text: str, author: User, by: Principal, now
 
 
 @transaction.atomic
-def edit_comment(*, memory: Memory, key: UUID, text: str, author: User, by: Principal, now: datetime) -> None:
+def edit_comment(*, row: Memory | Merge, key: UUID, text: str, author: User, by: Principal, now: datetime) -> None:
     """Change a comment of one's own. Raises UnknownRow, MemoryRefused."""
-    screening, text = _screened(memory, text)
-    comment = _own_comment(memory, key, author)
+    screening, text = _screened(row, text)
+    comment = _own_comment(row, key, author)
     if comment.text == text:
         return
     comment.text, comment.edited_at = text, now
@@ -154,26 +159,26 @@ def edit_comment(*, memory: Memory, key: UUID, text: str, author: User, by: Prin
 
 
 @transaction.atomic
-def delete_comment(*, memory: Memory, key: UUID, author: User, by: Principal, now: datetime) -> None:
+def delete_comment(*, row: Memory | Merge, key: UUID, author: User, by: Principal, now: datetime) -> None:
     """Delete a comment of one's own. Raises UnknownRow."""
-    comment = _own_comment(memory, key, author)
+    comment = _own_comment(row, key, author)
     audit.record(by=by, verb="delete", row=comment, now=now)
     comment.delete()
 
 
-def _own_comment(memory: Memory, key: UUID, author: User) -> ReviewComment:
-    own = ReviewComment.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk, author=author, pk=key)
+def _own_comment(row: Memory | Merge, key: UUID, author: User) -> ReviewComment:
+    own = _comments(row).filter(author=author, pk=key)
     comment = own.select_related("actor").select_for_update(of=["self"]).first()
     if comment is None:
         raise UnknownRow(_("There is no such comment of yours."))
     return comment
 
 
-def _screened(memory: Memory, text: str) -> tuple[Screening, str]:
+def _screened(row: Memory | Merge, text: str) -> tuple[Screening, str]:
     text = text.replace("\x00", "").strip()
     if not text:
         raise MemoryRefused("comment", _("Write a comment first."))
     if len(text) > MAX_COMMENT_LENGTH:
         raise MemoryRefused("comment", _("A comment has at most 2,000 characters."))
-    screening = Screening(memory.actor)
+    screening = Screening(row.actor)
     return screening, screening.columns(ReviewComment, {"text": text})["text"]

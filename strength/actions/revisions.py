@@ -25,6 +25,7 @@ from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
     CURATED_FIELDS,
+    FIRST_APPROVAL_VERB,
     DuplicateMemory,
     ScopeLevel,
     Status,
@@ -42,6 +43,7 @@ from strength.sql import QUERIES, run_query
 
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "relabel", "restore", "supersede"}
+    | {FIRST_APPROVAL_VERB}
 )
 """Verbs of single undoable revisions; merges and sleeps are undone as a whole."""
 
@@ -76,6 +78,8 @@ class ChangedSince(WrongState):
 class BatchResult:
     batch: UUID = field(default_factory=new_id)
     changed: list[Any] = field(default_factory=list)
+    first_approvals: int = 0
+    """Memories that were approved by the first of two people."""
     _skipped: dict[str, tuple[DomainError, list[Any]]] = field(default_factory=dict)
 
     @contextmanager
@@ -190,10 +194,16 @@ def last_verb(memory: Memory) -> str | None:
     return history.values_list("verb", flat=True).first()
 
 
+def state_revision(memory: Memory) -> MemoryRevision | None:
+    """Return the latest revision but for first approvals and their undo, which leave the reasons of the state."""
+    rows = memory.revisions.exclude(verb=FIRST_APPROVAL_VERB).exclude(verb="undo", changed_after={})
+    return rows.order_by("-number").first()
+
+
 def awaits_person(memory: Memory) -> bool:
     """Return whether a pending memory needs a person's decision, which repetition does not replace."""
-    revisions = memory.revisions.order_by("-number")
-    verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
+    latest = state_revision(memory)
+    verb, beside = (latest.verb, latest.beside) if latest is not None else ("", {})
     return verb in REASONS_BY_VERB or RESEMBLES in beside or UNCOMPARED in beside
 
 

@@ -10,9 +10,10 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.what_if import Effect, effect_of, readable_users
 from memoryhub.auth.access import UnknownRow
-from memoryhub.auth.principals import Principal
+from memoryhub.auth.principals import Principal, command
 from strength.actions.curation import TRANSITIONS, apply_transition, delete_memory, edit_memory
 from strength.actions.merges import merge
+from strength.domain.memories import Status
 from strength.models import Memory, Merge
 
 EDIT: Final = "edit"
@@ -38,7 +39,9 @@ def what_if(
         elif verb == DELETE:
             delete_memory(reason="", **how)
         else:
-            apply_transition(verb=verb, values=values, reason="", **how)
+            changed = apply_transition(verb=verb, values=values, reason="", **how)
+            if verb == "approve" and changed.status == Status.PENDING:  # the first of two: show what both do
+                apply_transition(memory=changed, verb=verb, by=command("what if"), reason="", now=now)
 
     return _effect(memory, change, by, now)
 

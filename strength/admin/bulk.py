@@ -144,7 +144,19 @@ def confirm_or_apply(
         text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
         undo = None if verb == DELETE else undo_batch_url(request, result.batch)
         report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
+        report_first_approvals(request, result)
     return None
+
+
+def report_first_approvals(request: HttpRequest, result: BatchResult) -> None:
+    """Report how many of the approved memories wait for another person (ADR 67)."""
+    if count := result.first_approvals:
+        text = ngettext(
+            "%(count)d approved memory needs the approval of another person too.",
+            "%(count)d approved memories need the approval of another person too.",
+            count,
+        )
+        messages.info(request, text % {"count": count})
 
 
 def _is_confirmed(request: HttpRequest, form: LabelsForm | None) -> bool:

@@ -38,8 +38,8 @@ VERB_LABELS: Final[Labels] = {
     **{
         verb: labels.VERBS[verb]
         for verb in (
-            "confirm", "edit", "relabel", "pin", "unpin", "archive", "reactivate", "approve", "reject", "restore",
-            "return", "ask_to_forget", "lose_source", "merge", "unmerge", "undo",
+            "confirm", "edit", "relabel", "pin", "unpin", "archive", "reactivate", "approve", "approve_first",
+            "reject", "restore", "return", "ask_to_forget", "lose_source", "merge", "unmerge", "undo",
         )
     },
     "create": pgettext_lazy("done", "written"),

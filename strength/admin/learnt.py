@@ -4,25 +4,28 @@ from collections.abc import Iterator
 from typing import Any, Final
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.db.models.functions import Left
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.talk import address_of
 from conversations.models import Session
-from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, render_page
+from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_number
+from memoryhub.admin.stored_texts import translated
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.retries import ENDED_BADLY, OPEN
+from memoryhub.jobs.retries import ENDED_BADLY, OPEN, State
 from memoryhub.llm.client import NOT_CONFIGURED, llm_provider
 from memoryhub.unfold import Page
-from strength.actions.extraction import extraction_state
-from strength.admin.memory_list import pin_button, row_buttons, state_chip
+from strength.actions.extraction import extract_now, extraction_state
+from strength.admin.memory_list import edit_link, pin_button, row_buttons, state_chip
 from strength.models import Memory, MemorySource
 
 PERMISSIONS: Final = ("conversations.view_session", "strength.view_memory")
+LEARN_PERMISSION: Final = "strength.add_memory"
 PART: Final = "admin/strength/learnt/part.html"
 MAX_SHOWN: Final = 30
 DELAYS: Final = (3, 3, 4, 5, 5, 5, 10, 10, 15, 15, 30, 30, 30, 30, 60, 60)
@@ -32,10 +35,14 @@ NEW, CONFIRMED, REPLACED = _("new"), _("known before, confirmed"), _("replaced b
 
 
 def learnt(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Show the memories, as a fragment of the talk page or as a page where there is no script."""
+    """Show the memories, as a fragment of the talk page or as a page where there is no script; a POST learns now."""
     session = Session.objects.select_related("actor__agent").filter(pk=session_id).first()
     if session is None:
         raise Http404
+    if request.method == "POST":
+        _learn_now(request, session)
+        if request.headers.get("HX-Request") != "true":
+            return HttpResponseRedirect(address_of(session))
     state, turn = extraction_state(session=session), submitted_number(request, "turn") or 0
     is_read = state["is_complete"]
     context: dict[str, Any] = {
@@ -43,17 +50,32 @@ def learnt(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "is_complete": is_read,
         "is_waiting": not is_read and state["job_state"] in OPEN,
         "has_failed": not is_read and state["job_state"] in ENDED_BADLY,
-        "error": Job.objects.filter(pk=state["job_id"]).values_list("error", flat=True).first(),
+        "error": translated(Job.objects.filter(pk=state["job_id"]).values_list("error", flat=True).first() or ""),
         "not_configured": NOT_CONFIGURED if llm_provider().name == "none" else "",
         "is_off": not any(strategy["is_on"] for strategy in state["strategies"]),
         "agent_id": session.actor.agent_id,
+        "learn_now": "",
     }
+    if _may_learn(request, context) and state["job_state"] != State.RUNNING:
+        context["learn_now"] = reverse("learnt", args=[session.pk])
     if request.headers.get("HX-Request") != "true":
         return render_page(request, "admin/strength/learnt/page.html", title=_("What was learnt"), **context)
     if context["is_waiting"] and turn < len(DELAYS):
         again = f"{reverse('learnt', args=[session.pk])}?turn={turn + 1}"
         context |= {"again": again, "seconds": DELAYS[turn]}
     return TemplateResponse(request, PART, {**context, "back": address_of(session)})
+
+
+def _may_learn(request: HttpRequest, context: dict[str, Any]) -> bool:
+    is_possible = not (context["is_complete"] or context["not_configured"] or context["is_off"])
+    return is_possible and request.user.has_perm(LEARN_PERMISSION)
+
+
+def _learn_now(request: HttpRequest, session: Session) -> None:
+    if not request.user.has_perm(LEARN_PERMISSION):
+        raise PermissionDenied
+    if llm_provider().name != "none":
+        extract_now(session=session, by=principal(request), now=clock())
 
 
 def _rows(request: HttpRequest, session: Session) -> Iterator[dict[str, Any]]:
@@ -72,6 +94,7 @@ def _rows(request: HttpRequest, session: Session) -> Iterator[dict[str, Any]]:
             "state": state_chip(memory),
             "pin": pin_button(memory) if may_change else "",
             "buttons": row_buttons(memory),
+            "edit": edit_link(memory) if may_change else "",
         }
 
 

@@ -78,10 +78,10 @@ from strength.admin.memory_list import (
     state_chip,
     strength_bar,
 )
-from strength.admin.review_team import comment_as_submitted
+from strength.admin.review_team import commented
 from strength.admin.tombstones import tombstones_of, with_former_text
 from strength.admin.what_if import VERB_LABELS, heading
-from strength.domain.memories import MemoryRefused, Status, WrongState
+from strength.domain.memories import FIRST_APPROVAL_VERB, MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 from strength.models.memory import STRENGTH_OF_MEMORY
@@ -306,6 +306,8 @@ class MemoryAdmin(CuratedAdmin):
         version = submitted_number(request, "version")
         require_version(verb, version)
         changed = apply_transition(memory=memory, verb=verb, expected_version=version, **change)
+        if verb == "approve" and changed.status == Status.PENDING:
+            verb = FIRST_APPROVAL_VERB
         values = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
         return _done_with_undo(request, gettext("%(done)s: %(text)s") % values, changed, memory)
 
@@ -388,9 +390,7 @@ class MemoryAdmin(CuratedAdmin):
 
     @object_action()
     def comment_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
-        is_deleted = submitted_text(request, "verb") == "delete-comment"
-        comment_as_submitted(request, memory)
-        return Done(gettext("The comment was deleted.") if is_deleted else gettext("The comment was saved."))
+        return commented(request, memory)
 
     @object_action()
     def impact_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:

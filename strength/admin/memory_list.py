@@ -26,6 +26,7 @@ from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
 from strength.actions.filters import ALL, MemorySelection, page_by_strength, strengths_of
 from strength.actions.review_team import plans_of
 from strength.actions.search import FoundMemory, MemorySearch, SearchResults, search_memories
+from strength.actions.second_review import first_approvals_of
 from strength.admin.bulk import LABELS
 from strength.admin.labels import STATUS_LABELS
 from strength.admin.review_team import plan_context
@@ -204,9 +205,10 @@ class MemoryList(ChangeList):
         hits = {hit.memory.pk: hit for hit in results.found} if results else {}
         may_change = self.model_admin.has_change_permission(request)
         pending = [row for row in self.result_list if row.status == Status.PENDING]
-        plans = plans_of(pending) if pending else {}
+        plans, approvals = (plans_of(pending), first_approvals_of(pending)) if pending else ({}, {})
         for row in self.result_list:
             row.found, row.may_change, row.plan = hits.get(row.pk), may_change, plans.get(row.pk)
+            row.first_approver = approvals.get(row.pk, "")
 
     def _page_by_strength(self, request: HttpRequest) -> QuerySet[Any] | None:
         """Return the page of a list ordered by strength alone; None for other orders and semantic searches."""
@@ -372,6 +374,8 @@ def state_chip(memory: Any) -> str | SafeString:
     texts = [STATUS_LABELS[memory.status]]
     if until := plan["snoozed_until"]:
         texts.append(gettext("Put off until %(snoozed_until)s") % {"snoozed_until": until})
+    if name := getattr(memory, "first_approver", ""):
+        texts.append(gettext("Approved by %(name)s, needs one more") % {"name": name})
     if name := plan["assigned_name"]:
         texts.append(gettext("Assigned to %(assigned_name)s") % {"assigned_name": name})
     chips = [(memory.status, text) for text in texts]
@@ -393,6 +397,18 @@ def row_buttons(memory: Any) -> SafeString:
     verbs = ROW_VERBS[Status(memory.status)] if memory.may_change else ()
     buttons = format_html_join("", "{}", ((row_button(memory, verb),) for verb in verbs))
     return format_html('<span id="row-{}" class="memory-row">{}</span>', memory.pk, buttons)
+
+
+def edit_link(memory: Any) -> SafeString:
+    """Return a link to the page of a memory with its text open."""
+    address = reverse("admin:strength_memory_change", args=[memory.pk])
+    name = gettext("%(verb)s: %(text)s") % {"verb": gettext("Edit"), "text": memory.opening[:60]}
+    return format_html(
+        '<a href="{}?text=whole#edit" aria-label="{}" data-key="e" class="row-button">{}</a>',
+        address,
+        name,
+        gettext("Edit"),
+    )
 
 
 def pin_button(memory: Any) -> str | SafeString:

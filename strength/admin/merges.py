@@ -44,10 +44,11 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.merges import dismiss_merge, is_unchanged, merge, reopen_merge, undo, undo_merge
+from strength.actions.merges import dismiss_merge, is_reworded, is_unchanged, merge, reopen_merge, undo, undo_merge
 from strength.actions.review import open_merges
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABELS
 from strength.admin.memory_detail import may_read_memories
+from strength.admin.review_team import commented, comments_context
 from strength.domain.memories import Status, WrongState, merged_tags
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, merged_numbers
@@ -240,7 +241,12 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             "others": count_conflicting_merges(stored) if "accept" in verbs else {},
             "verbs": [(verb, BUTTON_LABELS[verb]) for verb in verbs],
             "may_merge": "accept" in verbs,
+            **comments_context(request, stored),
         }
+
+    @object_action()
+    def comment_view(self, request: HttpRequest, proposal: Merge, change: Change) -> Done:
+        return commented(request, proposal)
 
 
 def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
@@ -329,5 +335,5 @@ def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, A
         "place": "one" if is_kept else "other",
         "sources": len(memory.source_rows),
         "compared_version": version,
-        "was_changed": memory.version != version,
+        "was_changed": is_reworded(memory, version),
     }

@@ -44,7 +44,7 @@ from strength.actions.news import (
 )
 from strength.admin.labels import SLEEP_REASON_LABELS, VERB_LABELS
 from strength.admin.memory_detail import revision_changes
-from strength.admin.memory_list import pin_button, row_buttons, state_chip
+from strength.admin.memory_list import edit_link, pin_button, row_buttons, state_chip
 from strength.domain.memories import changed_values
 from strength.models import Memory, MemoryRevision, NewsPlace
 
@@ -272,6 +272,7 @@ def _rows(request: HttpRequest, lines: Sequence[NewsLine]) -> dict[UUID, dict[st
             "changes": line.changes,
             "pin": pin_button(memory) if may_change else "",
             "buttons": row_buttons(memory),
+            "edit": edit_link(memory) if may_change else "",
             **_difference(line, memory, first, last, successors.get(memory.superseded_by_id), deadline),
         }
     return rows

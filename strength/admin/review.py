@@ -19,9 +19,10 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.what_if import Effect
 from conversations.admin.what_if import effect_context, may_see_contexts
 from memoryhub.admin.base import clock, format_count, principal, render_page
+from memoryhub.admin.dashboard import Count
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import Change, report_skipped, submitted_change, submitted_number, submitted_text
-from memoryhub.admin.waiting import count_waiting, waiting_elsewhere
+from memoryhub.admin.waiting import waiting_elsewhere
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page, in_brackets
@@ -49,17 +50,22 @@ from strength.admin.review_item import item_context
 from strength.admin.review_params import ReviewParams, queue_filters
 from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, undo_team
 from strength.admin.what_if import heading
-from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
+from strength.domain.memories import FIRST_APPROVAL_VERB, MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Decision, Item, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
 ROUND_KEY: Final = "review"
+START: Final = "start"
+"""Parameter of an address that begins a round."""
 TRIED: Final = "try-"
 """Prefix of a decision whose effect on contexts is shown, without deciding."""
 
 REVISION: Final = "revision"
 BATCH: Final = "batch"
 """Keys of a decision's undo data: the memory's version after it, or the batch of many."""
+
+VERB: Final = "verb"
+"""Key of what a decision has come to, where it differs from its button."""
 
 PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
 INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
@@ -69,6 +75,7 @@ MAX_BADGE_COUNT: Final = 99
 
 DECIDED_LABELS: Final[Mapping[str, Any]] = {
     "approve": _("Approved"),
+    FIRST_APPROVAL_VERB: _("Approved; it waits for another person"),
     "reject": _("Rejected"),
     "merge": _("Merged"),
     "dismiss": _("Kept apart"),
@@ -77,6 +84,7 @@ DECIDED_LABELS: Final[Mapping[str, Any]] = {
 
 TALLY_LABELS: Final[Mapping[str, Any]] = {
     "approve": _("approved"),
+    FIRST_APPROVAL_VERB: _("approved, for another person to approve too"),
     "reject": _("rejected"),
     "merge": _("merged"),
     "dismiss": _("kept apart"),
@@ -95,7 +103,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
     """Show the next item, or carry out a decision and go on to the next item."""
     params = ReviewParams.of(request)
     if request.method != "POST":
-        return _page(request, params)
+        return _start(request, params) if START in request.GET else _page(request, params)
     if submitted_text(request, "verb") == "instruct":
         return _save_instructions(request, params)
     verb, item = submitted_text(request, "verb"), parse_item(submitted_text(request, "item"))
@@ -118,6 +126,12 @@ def review_view(request: HttpRequest) -> HttpResponse:
         return _show_item(request, params, item)
     save_review_round(request, round_.unskip(previous))
     return _show_item(request, params, previous)
+
+
+def _start(request: HttpRequest, params: ReviewParams) -> HttpResponse:
+    """Begin a round, so that its count is the one of the button that leads here."""
+    save_review_round(request, load_review_round(request, params).restart())
+    return HttpResponseRedirect(params.address())
 
 
 def _show_item(request: HttpRequest, params: ReviewParams, at: Item | None = None) -> HttpResponse:
@@ -171,6 +185,7 @@ def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -
         # Keep the typed text.
         return _page(request, ReviewParams(params.queue_filter, item), text=_typed_text(request))
     if undo_data is not None:
+        verb = undo_data.pop(VERB, verb)
         save_review_round(request, load_review_round(request, params).decide(item, verb, undo_data))
     _log(request, item, verb)
     # What was planned or commented on stays in view while it is in the filtered queue.
@@ -199,7 +214,8 @@ def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, 
             raise _already_decided(current) from error
         problem = _("It was changed since you read it, so nothing was decided. This is the current version.")
         raise ItemChanged(problem) from error
-    return {REVISION: decided.version}
+    is_first = verb == "approve" and decided.status == Status.PENDING
+    return {REVISION: decided.version, **({VERB: FIRST_APPROVAL_VERB} if is_first else {})}
 
 
 def _corrected_values(request: HttpRequest, memory: Memory) -> dict[str, Any]:
@@ -374,7 +390,9 @@ def _page(
     pending_count = count_pending(queue_filter, now=now)
     is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
     place = None if is_outside_filter else _place(round_, item, skipped, pending_count)
-    total_count = count_pending(QueueFilter(), now=now) if params.filter_query else pending_count
+    total_count = (
+        count_pending(QueueFilter(person_id=request.user.pk), now=now) if params.filter_query else pending_count
+    )
     context = {
         "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(params.at) and not requested, "was_skipped": item in skipped,
@@ -451,11 +469,17 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
     return {"words": words, "memory": memory, "number": last.number}
 
 
+def count_for(person: Any, now: datetime) -> Count:
+    """Return the number of items in the queue of a person, as the review counts them."""
+    count = count_pending(QueueFilter(person_id=person.pk), now=now)
+    return Count(min(count, MAX_COUNTED), is_estimate=count > MAX_COUNTED)
+
+
 def review_badge(request: HttpRequest) -> str:
     user: Any = request.user
     if not user.has_perms(PERMISSIONS):
         return "0"
-    count = count_waiting("review", clock(), MAX_BADGE_COUNT + 1)
+    count = count_pending(QueueFilter(person_id=user.pk), now=clock(), limit=MAX_BADGE_COUNT)
     return f"{MAX_BADGE_COUNT}+" if count > MAX_BADGE_COUNT else str(count)
 
 

@@ -12,14 +12,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import link_to, owner_label, render_page
-from memoryhub.admin.object_actions import report_done, report_skipped, submitted_change, submitted_text
+from memoryhub.admin.object_actions import REVOKE, report_done, report_skipped, submitted_change, submitted_text
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
 from strength.actions.curation_sets import curate_many
 from strength.actions.review_alike import MAX_ALIKE, alike_memories
 from strength.actions.review_rules import NEEDS, Shape, make_rule, rule_shape
-from strength.admin.bulk import log_memories
+from strength.admin.bulk import log_memories, report_first_approvals
 from strength.admin.review import BATCH, PERMISSIONS, load_review_round, save_review_round
 from strength.admin.review_item import pending_reason_labels, values_with_approval
 from strength.admin.review_params import ReviewParams
@@ -81,6 +81,7 @@ def _decide(request: HttpRequest, params: ReviewParams, item: Item, alike: list[
         undo_data = {BATCH: str(result.batch), COUNT: len(result.changed)}
         round_ = load_review_round(request, params)
         save_review_round(request, round_.decide(item, verb, undo_data))
+        report_first_approvals(request, result)
         if shape is not None:
             _make_rule(request, alike[0], shape, RuleVerb(verb))
     return HttpResponseRedirect(params.address())
@@ -96,7 +97,7 @@ def _make_rule(request: HttpRequest, memory: Memory, shape: Shape, verb: RuleVer
         return
     link = link_to("admin:strength_reviewrule_change", rule.pk, gettext("The rule"))
     text = format_html("{} {}", gettext("New memories like these are decided the same from now on."), link)
-    report_done(request, text, undo=reverse("admin:strength_reviewrule_revoke", args=[rule.pk]))
+    report_done(request, text, undo=reverse("admin:strength_reviewrule_revoke", args=[rule.pk]), button=REVOKE)
 
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:

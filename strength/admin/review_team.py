@@ -5,30 +5,42 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import as_uuid, clock, principal
 from memoryhub.admin.fields import with_plain_line_ends
-from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from memoryhub.auth.access import UnknownRow
+from memoryhub.tenancy.models import Actor
 from strength.actions.review_team import (
     active_person_id,
     assign,
     comments_of,
     delete_comment,
     edit_comment,
+    may_comment,
     plan_of,
+    reviewers,
     snooze,
     snoozed_until,
     write_comment,
 )
+from strength.actions.second_review import (
+    APPROVER,
+    first_approval,
+    needs_second_approval,
+    of_person,
+    users_with_second_reviewer,
+)
 from strength.domain.memories import WrongState
 from strength.domain.review import COUNT, Decision, Item, Sort
-from strength.models import Memory, Merge, ReviewPlan
+from strength.models import Memory, MemoryRevision, Merge, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
 
 MAX_DAYS: Final = 366
@@ -50,12 +62,13 @@ def team_context(request: HttpRequest, item: Item, row: Memory | Merge) -> dict[
     person_id = active_person_id(plan)
     return {
         **plan_context(plan, row),
+        **approval_context(request, row),
         "assigned_id": person_id,
         "is_mine": person_id == request.user.pk,
         "next_monday": today + timedelta(days=7 - today.weekday()),
         "first_day": today + timedelta(days=1),
         "last_day": today + timedelta(days=MAX_DAYS),
-        **(comments_context(request, row) if isinstance(row, Memory) else {}),
+        **comments_context(request, row),
     }
 
 
@@ -67,17 +80,44 @@ def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]
     }
 
 
-def comments_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
+def approval_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any]:
+    """Return the sentence about the first of two approvals, and whether the person may give the other."""
+    first = first_approval(row) if isinstance(row, Memory) else None
+    if first is None or not isinstance(row, Memory) or not needs_second_approval(row):
+        return {"first_approval": "", "has_approved": False}
+    has_approved = first.beside.get(APPROVER) == of_person(request.user.pk)
+    return {"first_approval": first_approval_text(first, has_approved), "has_approved": has_approved}
+
+
+def first_approval_text(first: MemoryRevision, is_own: bool) -> str:
+    if is_own:
+        return gettext("You have approved it; it needs the approval of another person.")
+    return gettext("Approved by %(name)s; a second approval is needed.") % {"name": first.who_name}
+
+
+def second_reviewer_note(actors: QuerySet[Actor]) -> str:
+    """Return whether the policy of a second reviewer has an effect; "" where it is off."""
+    if not users_with_second_reviewer(actors).exists():
+        return ""
+    count = len(reviewers())
+    if count < 2:
+        return gettext("Fewer than two people may review, so no second approval is asked for.")
+    return gettext("%(count)d people may review; where the policy asks for it, two must approve.") % {"count": count}
+
+
+def comments_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any]:
+    person: Any = request.user
     return {
-        "comments": [(each, each.author_id == request.user.pk) for each in comments_of(memory)],
-        "may_comment": request.user.has_perm("strength.change_memory"),
+        "comments": [(each, each.author_id == person.pk) for each in comments_of(row)],
+        "may_comment": may_comment(person, row),
         "longest_comment": MAX_COMMENT_LENGTH,
     }
 
 
 def memory_team_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     """Return the template context of the section of a memory's page."""
-    return {**plan_context(plan_of(Item(Sort.MEMORY, memory.pk)), memory), **comments_context(request, memory)}
+    plan = plan_of(Item(Sort.MEMORY, memory.pk))
+    return {**plan_context(plan, memory), **approval_context(request, memory), **comments_context(request, memory)}
 
 
 def _snooze(request: HttpRequest, item: Item) -> dict[str, Any]:
@@ -110,35 +150,43 @@ def _assign(request: HttpRequest, item: Item) -> dict[str, Any]:
 
 
 def _comment(request: HttpRequest, item: Item) -> dict[str, Any]:
-    comment_id = comment_as_submitted(request, _memory(item))
+    comment_id = comment_as_submitted(request, _row(item))
     return {COUNT: 0, SET: str(comment_id)}
 
 
 def _change_comment(request: HttpRequest, item: Item) -> None:
-    comment_as_submitted(request, _memory(item))
+    comment_as_submitted(request, _row(item))
 
 
-def _memory(item: Item) -> Memory:
-    memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
-    if memory is None:
+def _row(item: Item) -> Memory | Merge:
+    rows: Any = Merge.objects if item.is_merge else Memory.objects
+    row: Memory | Merge | None = rows.select_related("actor__agent").filter(pk=item.key).first()
+    if row is None:
         raise UnknownRow(_("It no longer exists."))
-    return memory
+    return row
 
 
-def comment_as_submitted(request: HttpRequest, memory: Memory) -> UUID | None:
+def comment_as_submitted(request: HttpRequest, row: Memory | Merge) -> UUID | None:
     """Write, edit or delete a comment by the button that was pressed; return the id of a new one."""
     author: Any = request.user
     by, now, verb = principal(request), clock(), submitted_text(request, "verb")
     text, key = with_plain_line_ends(submitted_text(request, "comment")), as_uuid(submitted_text(request, "key"))
     if verb == "comment":
-        return write_comment(memory=memory, text=text, author=author, by=by, now=now).pk
+        return write_comment(row=row, text=text, author=author, by=by, now=now).pk
     if key is None:
         raise UnknownRow(_("There is no such comment of yours."))
     if verb == "delete-comment":
-        delete_comment(memory=memory, key=key, author=author, by=by, now=now)
+        delete_comment(row=row, key=key, author=author, by=by, now=now)
     else:
-        edit_comment(memory=memory, key=key, text=text, author=author, by=by, now=now)
+        edit_comment(row=row, key=key, text=text, author=author, by=by, now=now)
     return None
+
+
+def commented(request: HttpRequest, row: Memory | Merge) -> Done:
+    """Carry out the button of a comment on the page of a memory or a pair."""
+    is_deleted = submitted_text(request, "verb") == "delete-comment"
+    comment_as_submitted(request, row)
+    return Done(gettext("The comment was deleted.") if is_deleted else gettext("The comment was saved."))
 
 
 TEAM_VERBS: Final[Mapping[str, Callable[[HttpRequest, Item], dict[str, Any] | None]]] = {
@@ -157,7 +205,7 @@ def undo_team(request: HttpRequest, decision: Decision) -> None:
     author: Any = request.user
     by, now = principal(request), clock()
     if decision.verb == "comment":
-        delete_comment(memory=_memory(item), key=UUID(was_set), author=author, by=by, now=now)
+        delete_comment(row=_row(item), key=UUID(was_set), author=author, by=by, now=now)
     elif decision.verb == "assign":
         assign(item=item, person_id=former, expected_id=was_set, by=by, now=now)
     else:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -154,6 +154,10 @@ FORGET_VERB = "ask_to_forget"
 """Verb of revisions of memories that the user asked to be forgotten; a person deletes or keeps them."""
 
 
+FIRST_APPROVAL_VERB = "approve_first"
+"""Verb of revisions by the first of two people who approve; the memory stays pending."""
+
+
 class FeedChange(StrEnum):
     """Kinds of changes in the feed; whatever is no other kind is `changed`."""
 
@@ -199,12 +203,24 @@ class Labels:
     remove_tags: tuple[str, ...] = ()
     kind: Kind | None = None
     namespace: str = ""
+    remove_digests: tuple[str, ...] = ()
+    """Digests of further tags to remove: a tag that is a secret is not stored to remove it."""
+
+    def without_removed_texts(self) -> "Labels":
+        """Return the same change with digests in place of the tags to remove."""
+        digests = tuple(content_digest(tag).hex() for tag in self.remove_tags)
+        return replace(self, remove_tags=(), remove_digests=(*self.remove_digests, *digests))
+
+    def _removes(self, tag: str) -> bool:
+        return tag in self.remove_tags or (
+            bool(self.remove_digests) and content_digest(tag).hex() in self.remove_digests
+        )
 
     def values_for(self, tags: Sequence[str]) -> dict[str, Any]:
         """Return the new values of a memory with these tags. Raises MemoryRefused for more than MAX_TAGS."""
         values: dict[str, Any] = {}
-        if self.add_tags or self.remove_tags:
-            values["tags"] = merged_tags((tag for tag in tags if tag not in self.remove_tags), self.add_tags)
+        if self.add_tags or self.remove_tags or self.remove_digests:
+            values["tags"] = merged_tags((tag for tag in tags if not self._removes(tag)), self.add_tags)
             if len(values["tags"]) > MAX_TAGS:
                 raise MemoryRefused("tags", format_lazy(_("A memory has at most {most} tags."), most=MAX_TAGS))
         if self.kind:

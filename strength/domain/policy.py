@@ -12,6 +12,8 @@ from memoryhub.tenancy.policy import Check, Input, Policy, number, one_of, switc
 
 LEVELS: Final = 6
 REVIEW: Final = "review"
+SHARED: Final = "shared"
+ALL_WAITING: Final = "all"
 MIN_ARCHIVED: Final = 20
 """Memories that a sleep may always archive, whatever share they are."""
 
@@ -248,6 +250,27 @@ class StrengthPolicy(Policy):
     def values(self) -> dict[str, Any]:
         targets = {str(level): target for level, target in enumerate(self.decay_targets)}
         return {**super().values(), "daily_decay_targets": targets}
+
+
+@dataclass(frozen=True)
+class ReviewPolicy(Policy):
+    """Decisions about memories that wait (ADR 67)."""
+
+    second_reviewer: str = "off"
+
+    TITLE = _("Review")
+    CHECKS = {
+        "second_reviewer": one_of(
+            {"off": _("one person"), SHARED: _("two for what other agents read"), ALL_WAITING: _("two people")}
+        ).described(
+            _("Second reviewer"),
+            _(
+                "`all`: a memory that waits becomes active when two people have approved it. `shared`: only one that "
+                "other agents read (scope `domain` or `universal`). No effect while fewer than two people may review"
+            ),
+        )
+    }
+    OPERATOR_ONLY = frozenset(CHECKS)
 
 
 @dataclass(frozen=True)

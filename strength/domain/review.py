@@ -173,7 +173,11 @@ class Round:
         """Return the round for these filters; other filters reset it, but decisions can still be undone."""
         if filter_query == self.filter_query:
             return self
-        return replace(self, filter_query=filter_query, skipped=(), count=0, tally={})
+        return replace(self.restart(), filter_query=filter_query)
+
+    def restart(self) -> "Round":
+        """Return a round from its beginning; decisions can still be undone."""
+        return replace(self, skipped=(), count=0, tally={})
 
     def skip(self, item: Item) -> "Round":
         others = [each for each in self.skipped if each.key != item.key]

@@ -41,9 +41,13 @@ class ReviewPlan(ActorRow):
 
 
 class ReviewComment(ActorRow):
-    """A short text of a person about a memory, for the others who review. It enters no context."""
+    """A short text of a person about a memory or a proposal to merge, for the others who review.
+
+    It enters no context. Of a proposal, `memory` is the one that it would keep.
+    """
 
     memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
+    merge = KeyWithinActor(Merge, on_delete=models.CASCADE, null=True, related_name="+")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     author_name = models.CharField(max_length=150)
     text = models.TextField(max_length=MAX_COMMENT_LENGTH)

@@ -14,7 +14,7 @@ from memoryhub.auth.models import NumberedVersion
 from memoryhub.auth.principals import PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
-from strength.domain.memories import FeedChange, TombstoneReason
+from strength.domain.memories import FIRST_APPROVAL_VERB, FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import RELATED_ROWS, Memory
 from strength.models.sleep import SleepRun, choices
@@ -49,6 +49,11 @@ class MemoryRevision(NumberedVersion):
             # Finds the revisions of a sleep, by its time.
             models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
             models.Index(fields=["batch"], name="revision_of_batch", condition=Q(batch__isnull=False)),
+            models.Index(
+                fields=["actor", "memory", "number"],
+                name="revision_first_approval",
+                condition=Q(verb=FIRST_APPROVAL_VERB),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -97,8 +102,8 @@ class MergeQuerySet(models.QuerySet["Merge"]):
 class Merge(ActorRow):
     """Two memories with the same content: proposed, merged, or dismissed (SPEC S5).
 
-    Bound to the compared versions: edited memories are compared again. `undo` holds what an undo subtracts from
-    the kept memory.
+    Bound to the wording of the compared versions: edited memories are compared again. `undo` holds what an undo
+    subtracts from the kept memory.
     """
 
     run = KeyWithinActor(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")

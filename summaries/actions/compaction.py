@@ -23,7 +23,7 @@ from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.orders import job_principal, order_of
 from memoryhub.auth.principals import Principal
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, gettext_noop
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
@@ -74,9 +74,13 @@ MAX_EVENTS: Final = 200
 """Latest compactions of a project, among which each document's last is searched."""
 
 REFUSALS: Final = {
-    Outcome.NO_MODEL: "No language model is configured, so the document was left as it was.",
-    Outcome.TOO_MUCH_PROTECTED: "What is protected alone is longer than the document may be; unpin or shorten it.",
-    Outcome.REFUSED: "The rewritten text lost what is protected, or was too long; the document was left as it was.",
+    Outcome.NO_MODEL: gettext_noop("No language model is configured, so the document was left as it was."),
+    Outcome.TOO_MUCH_PROTECTED: gettext_noop(
+        "What is protected alone is longer than the document may be; unpin or shorten it."
+    ),
+    Outcome.REFUSED: gettext_noop(
+        "The rewritten text lost what is protected, or was too long; the document was left as it was."
+    ),
 }
 
 

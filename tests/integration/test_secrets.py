@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
@@ -20,7 +21,8 @@ from memoryhub.auth.principals import Scope, command
 from memoryhub.importexport.native.stored_texts import NOT_TEXTS, screen_actor, text_columns
 from memoryhub.mcp.calls import TOOLS, Address, call_tool
 from memoryhub.tenancy.models import Actor
-from strength.models import Memory
+from strength.actions.review_team import write_comment
+from strength.models import Memory, ReviewComment
 from summaries.actions.entries import trusted_texts
 from summaries.models import Document
 from tests.conftest import client_with_key
@@ -171,6 +173,21 @@ def test_a_run_that_was_stopped_is_repeated(kept: list[tuple[str, str, str]]) ->
     assert stored(kept) != {}
     screened("--batch-size", "7")
     assert stored(kept) == {}
+
+
+def test_comments_of_people_are_screened(client: APIClient) -> None:
+    [(_kind, _text, secret)] = made_secrets(1)
+    made(client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"secrets": "keep"}}))
+    memory = Memory.objects.select_related("actor__agent").get(
+        pk=made(client.post(f"{API}/memories", {**WHO, "content": "Likes tea"}))["id"]
+    )
+    author = User.objects.create_superuser("aya")
+    write_comment(row=memory, text=f"Ask Ken, {secret}", author=author, by=command("test"), now=timezone.now())
+    assert secret in ReviewComment.objects.get().text
+    made(client.patch(f"{API}/agents/kana", {"policy": {}}))
+    assert screened("--agent", "kana").startswith("1 secrets removed")
+    assert ReviewComment.objects.get().text == "Ask Ken, [secret removed: OpenAI key]"
+    assert screened().startswith("0 secrets removed")
 
 
 def test_two_memories_that_differ_in_secrets_alone_are_kept_apart(client: APIClient) -> None:

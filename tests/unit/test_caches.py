@@ -23,6 +23,7 @@ CACHES = {
     "conversations.domain.passages._substring": WORD,
     "memoryhub.admin.columns.list_column": BUILT,
     "memoryhub.admin.columns.list_filter": BUILT,
+    "memoryhub.admin.stored_texts._sentences": BUILT,
     "memoryhub.api.pagination.page_of": BUILT,
     "memoryhub.api.schema._schema": BUILT,
     "memoryhub.api.views._DECLARED": BUILT,

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
+from memoryhub.errors import stored_text
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
 from memoryhub.importexport.foreign.records import (
     OTHER_PARTS,
@@ -90,7 +91,7 @@ class Archive:
         with self.open(name) as file:
             content = file.read(max_bytes + 1)
         if len(content) > max_bytes:
-            raise UnreadableElement(f"it is larger than {max_bytes:,} bytes.")
+            raise UnreadableElement(stored_text("it is larger than {most} bytes.", most=f"{max_bytes:,}"))
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError:

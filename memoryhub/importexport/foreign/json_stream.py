@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, BinaryIO, Final
 
+from memoryhub.errors import stored_text
 from memoryhub.importexport.native.jsonl import load_json
 from memoryhub.validators import UnusableJSON
 
@@ -73,9 +74,9 @@ def _rest(begin: bytes, file: BinaryIO, line: int, max_bytes: int) -> Element:
     """Return what follows the list inside one object."""
     content = (begin + file.read(max(0, max_bytes + 1 - len(begin)))).lstrip()
     if len(content) > max_bytes:
-        return Element(line, problem=f"what follows the list is longer than {max_bytes} bytes.")
+        return Element(line, problem=stored_text("what follows the list is longer than {most} bytes.", most=max_bytes))
     if not content:
-        return Element(line, problem="the file ends after the list.")
+        return Element(line, problem=stored_text("the file ends after the list."))
     try:
         return Element(line, load_json(b"{" + content.removeprefix(b","), is_stored=False), is_rest=True)
     except UnusableJSON as error:
@@ -91,7 +92,7 @@ def lines(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Ele
             continue
         number += 1
         if is_truncated:
-            yield Element(number, problem=f"longer than {max_bytes} bytes.")
+            yield Element(number, problem=stored_text("longer than {most} bytes.", most=max_bytes))
         elif content := raw.removeprefix(_BOM).strip():
             try:
                 yield Element(number, load_json(content, is_stored=False))
@@ -152,7 +153,7 @@ class _Splitter:
                 self.too_long = self.too_long or self.depth > 0
                 position = self._drop(position)
         if self.depth or self.in_text:
-            yield self.start_line, "the file ends in the middle of this."
+            yield self.start_line, stored_text("the file ends in the middle of this.")
         else:
             yield from self._report_stray(len(self.buffer))
 
@@ -188,12 +189,12 @@ class _Splitter:
 
     def _report_stray(self, end: int) -> Pieces:
         if self.buffer[:end].removeprefix(_BOM).strip():
-            yield self.line, "no JSON object."
+            yield self.line, stored_text("no JSON object.")
 
     def _emit_piece(self, end: int) -> Pieces:
         piece, line = bytes(self.buffer[:end]).strip(), self.start_line
         too_long, self.too_long, self.start_line = self.too_long or end > self.max_bytes, False, self.line
         if too_long:
-            yield line, f"longer than {self.max_bytes} bytes."
+            yield line, stored_text("longer than {most} bytes.", most=self.max_bytes)
         elif piece:
             yield line, piece

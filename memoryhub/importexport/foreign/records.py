@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from django.utils.translation import gettext_noop
 
+from memoryhub.errors import stored_text
 from memoryhub.look_alikes import is_blank
 from memoryhub.validators import storable_text, text_problem
 
@@ -219,14 +220,14 @@ def checked_text(text: str, max_length: int) -> str:
     if is_blank(text):
         raise UnreadableElement("its text is empty.")
     if len(text) > max_length:
-        raise UnreadableElement(f"its text is longer than {max_length} characters.")
+        raise UnreadableElement(stored_text("its text is longer than {most} characters.", most=max_length))
     return text
 
 
 def checked_id(value: Any, name: str) -> str:
     """Return an id of the other system. Raises UnreadableElement."""
     if not isinstance(value, str) or not value or len(value) > MAX_ID_LENGTH or text_problem(value):
-        raise UnreadableElement(f"it has no usable `{name}`.")
+        raise UnreadableElement(stored_text("it has no usable `{name}`.", name=name))
     return value
 
 

@@ -16,7 +16,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
 from prometheus_client.core import GaugeMetricFamily
 
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, stored_text
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, reached_cap
@@ -47,9 +47,14 @@ class DailyBudget:
             cap, used = f"{self.policy.daily_token_cap} tokens", f"{self.spent.tokens} used"
         else:
             cap, used = f"{self.policy.daily_spend_cap} USD", f"{self.spent.cost:.4f} spent"
-        return (
-            f"The agent {self.agent_id} has reached its {self.reached} of {cap} ({used}). Its background work is "
-            f"paused until {self.ends_at:%Y-%m-%d %H:%M %Z}; chat goes on."
+        return stored_text(
+            "The agent {agent} has reached its {name} of {cap} ({used}). Its background work is paused until {until}; "
+            "chat goes on.",
+            agent=self.agent_id,
+            name=self.reached,
+            cap=cap,
+            used=used,
+            until=f"{self.ends_at:%Y-%m-%d %H:%M %Z}",
         )
 
 

@@ -1,4 +1,4 @@
-// Keyboard control of the list of memories and of the news: j and k move between rows, other keys press a row's buttons.
+// Keyboard control of lists of memories, also of the news and the talk page: j and k move between rows, other keys press a row's buttons.
 // After an action the page returns to the same position, even if the row is no longer listed.
 "use strict";
 
@@ -54,7 +54,7 @@ document.addEventListener("keydown", (event) => {
         goTo(current + (key === "j" ? 1 : -1));
     } else if (key === "x" && row) {
         row.querySelector("input.action-select")?.click();
-    } else if (["a", "p", "r", "v"].includes(key) && row) {
+    } else if (["a", "e", "p", "r", "v"].includes(key) && row) {
         row.querySelector(`[data-key=${key}]`)?.click();
     } else {
         return;

@@ -44,7 +44,7 @@ from tests.integration.admin.test_memories import ask
 from tests.integration.admin.verbs import APPS, ROOT
 
 pytestmark = pytest.mark.usefixtures("one_day")
-MOST_QUERIES = 25
+MOST_QUERIES = 26
 
 
 def page(browser: Client) -> Any:

@@ -476,10 +476,15 @@ def test_enter_in_the_reason_of_a_pair_decides_nothing(boss: Client, nights: Nig
     assert first and " disabled" in first.group() and "hidden" in first.group()
 
 
+def reword(memory: Memory) -> None:
+    text = {"content": f"{memory.content} Or so."}
+    edit_memory(memory=memory, values=text, expected_version=None, by=BY, reason="", now=NOW)
+
+
 def test_what_cannot_be_merged_any_more_is_not_led_to_nor_offered(boss: Client, nights: Nights) -> None:
     first, ended, edited = more_proposals(nights.hub)
     Memory.objects.filter(pk=ended.kept_id).update(valid_to=NOW)
-    Memory.objects.filter(pk=edited.kept_id).update(version=99)
+    reword(edited.kept)
     assert press(boss, first, "decide", verb="dismiss").redirect_chain[-1][0] == list_of(Merge)
     for each in (ended, edited):
         assert [verb for verb, _ in boss.get(page_of(each)).context["verbs"]] == ["dismiss"]
@@ -488,8 +493,7 @@ def test_what_cannot_be_merged_any_more_is_not_led_to_nor_offered(boss: Client, 
 @pytest.mark.parametrize(("verb", "state"), [("accept", "merged"), ("dismiss", "dismissed")])
 def test_many_are_decided_in_the_list(boss: Client, nights: Nights, verb: str, state: str) -> None:
     proposals = more_proposals(nights.hub)
-    stale = proposals[0].absorbed
-    edit_memory(memory=stale, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW)
+    reword(proposals[0].absorbed)
     chosen = {"action": verb, "_selected_action": [each.pk for each in proposals]}
     asked = boss.post(list_of(Merge), chosen).content.decode()
     assert ("1 was changed since the comparison" in asked) == (verb == "accept") and "can be undone" in asked

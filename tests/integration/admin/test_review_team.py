@@ -12,14 +12,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryhub.admin.waiting import count_waiting
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import Forbidden
 from strength.actions.curation import delete_memory, edit_memory
-from strength.actions.review_team import MAX_COMMENTS, NEEDS, assign, reviewers, snooze, write_comment
+from strength.actions.review import QueueFilter, count_pending
+from strength.actions.review_team import MAX_COMMENTS, assign, reviewers, snooze, write_comment
+from strength.actions.second_review import NEEDS
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Sort
 from strength.models import Memory, ReviewComment, ReviewPlan
@@ -64,12 +65,12 @@ def test_an_item_is_put_off_until_a_day_and_comes_back(boss: Client, hub: Hub, m
     assert shown_memory(answer) == second and "1 of 1" in answer.content.decode()
     assert "Put off" in str(answer.context["done"]["words"]) and answer.context["count"] == 0
     assert fresh(first).status == Status.PENDING, "it is not decided"
-    assert count_waiting("review", timezone.now(), 100) == on_dashboard(boss) == 1
+    assert count_pending(QueueFilter(), now=timezone.now()) == on_dashboard(boss) == 1
     only = queue(boss, when="snoozed")
     assert shown_memory(only) == first and "Put off until" in only.content.decode()
     monkeypatch.setattr("strength.admin.review.clock", lambda: timezone.now() + timedelta(days=1))
     assert shown_memory(queue(boss)) == first
-    assert count_waiting("review", timezone.now() + timedelta(days=1), 100) == 2
+    assert count_pending(QueueFilter(), now=timezone.now() + timedelta(days=1)) == 2
 
 
 def test_putting_off_is_undone_and_taken_back_by_a_button(boss: Client, hub: Hub) -> None:
@@ -229,7 +230,7 @@ def test_a_comment_is_shown_edited_undone_and_deleted(boss: Client, hub: Hub) ->
 def test_only_the_author_changes_a_comment(boss: Client, hub: Hub) -> None:
     memory = waiting(hub, "Likes tea")
     aya = person("aya")
-    comment = write_comment(memory=memory, text="Ask Ken.", author=aya, by=BY, now=timezone.now())
+    comment = write_comment(row=memory, text="Ask Ken.", author=aya, by=BY, now=timezone.now())
     for verb in ("edit-comment", "delete-comment"):
         answer = press(boss, verb, key=comment.pk, comment="Approve it.")
         assert "no such comment of yours" in told(answer) and "Ask Ken." in answer.content.decode()
@@ -249,7 +250,7 @@ def test_secrets_are_removed_from_comments(boss: Client, hub: Hub) -> None:
 @pytest.mark.parametrize("text", ["", "  \n", "a" * (MAX_COMMENT_LENGTH + 1)])
 def test_a_comment_without_words_or_too_long_is_refused(hub: Hub, text: str) -> None:
     with pytest.raises(MemoryRefused):
-        write_comment(memory=hub.memory, text=text, author=person("aya"), by=BY, now=timezone.now())
+        write_comment(row=hub.memory, text=text, author=person("aya"), by=BY, now=timezone.now())
     assert not ReviewComment.objects.exists()
 
 
@@ -258,11 +259,11 @@ def test_a_memory_has_a_limit_of_comments(hub: Hub) -> None:
     values = {"actor": hub.actor, "memory": hub.memory, "author": aya, "author_name": "aya", "text": "yes"}
     ReviewComment.objects.bulk_create([ReviewComment(**values) for _number in range(MAX_COMMENTS)])
     with pytest.raises(WrongState):
-        write_comment(memory=hub.memory, text="And", author=aya, by=BY, now=timezone.now())
+        write_comment(row=hub.memory, text="And", author=aya, by=BY, now=timezone.now())
 
 
 def test_who_may_only_read_memories_reads_comments(staff: Callable[..., Client], hub: Hub) -> None:
-    comment = write_comment(memory=hub.memory, text="Ask Ken.", author=person("aya"), by=BY, now=timezone.now())
+    comment = write_comment(row=hub.memory, text="Ask Ken.", author=person("aya"), by=BY, now=timezone.now())
     reader = staff("view_memory")
     page = reader.get(page_of(hub.memory)).content.decode()
     assert "Ask Ken." in page and "comment-text" not in page
@@ -270,6 +271,42 @@ def test_who_may_only_read_memories_reads_comments(staff: Callable[..., Client],
         values = {"verb": verb, "key": comment.pk, "comment": "No."}
         assert reader.post(page_of(hub.memory, "comment"), values).status_code == 403
     assert fresh(comment).text == "Ask Ken."
+
+
+def test_a_pair_is_commented_on_in_the_review_and_on_its_page(boss: Client, hub: Hub) -> None:
+    proposal = proposed(hub)
+    shown = press(boss, "comment", comment="Both are from <Maya>.")
+    comment = ReviewComment.objects.get()
+    assert (comment.merge, comment.memory_id, comment.author_name) == (proposal, proposal.kept_id, "boss")
+    assert shown.context["proposal"] == proposal and "Both are from &lt;Maya&gt;." in shown.content.decode()
+    assert "Both are from" in boss.get(page_of(proposal)).content.decode()
+    assert "Both are from" not in boss.get(page_of(proposal.kept)).content.decode(), "it is about the pair"
+    undo(boss, shown)
+    assert not ReviewComment.objects.exists()
+
+    address = page_of(proposal, "comment")
+    boss.post(address, {"verb": "comment", "comment": f"Ask Ken, {SECRET}"})
+    comment = ReviewComment.objects.get()
+    assert "[secret removed" in comment.text
+    aya = logged_in(person("aya"))
+    answer = aya.post(address, {"verb": "edit-comment", "key": comment.pk, "comment": "No."}, follow=True)
+    assert "no such comment of yours" in told(answer)
+    boss.post(address, {"verb": "edit-comment", "key": comment.pk, "comment": "Ask Aya."})
+    assert fresh(comment).text == "Ask Aya." and fresh(comment).edited_at
+    boss.post(address, {"verb": "delete-comment", "key": comment.pk})
+    assert not ReviewComment.objects.exists()
+
+
+def test_comments_on_a_pair_need_its_permission_and_end_with_it(staff: Callable[..., Client], hub: Hub) -> None:
+    proposal, aya = proposed(hub), person("aya")
+    write_comment(row=proposal, text="Ask Ken.", author=aya, by=BY, now=timezone.now())
+    reader = staff("view_merge", "view_memory", "change_memory")
+    assert "Ask Ken." in reader.get(page_of(proposal)).content.decode()
+    assert reader.post(page_of(proposal, "comment"), {"verb": "comment", "comment": "No."}).status_code == 403
+    with pytest.raises(Forbidden):
+        write_comment(row=proposal, text="No.", author=person("ren", may=False), by=BY, now=timezone.now())
+    delete_memory(memory=proposal.absorbed, expected_version=None, by=BY, reason="", now=timezone.now())
+    assert not ReviewComment.objects.exists()
 
 
 # Deletion, erasure, other tenants
@@ -285,7 +322,7 @@ def test_plans_and_comments_end_with_the_memory(hub: Hub) -> None:
     memories = [waiting(hub, "Likes tea"), waiting(hub, "Plays the cello"), kept]
     for memory in memories:
         snooze(item=item(memory), until=now + timedelta(days=1), by=BY, now=now)
-        write_comment(memory=memory, text="Ask Ken.", author=aya, by=BY, now=now)
+        write_comment(row=memory, text="Ask Ken.", author=aya, by=BY, now=now)
     delete_memory(memory=memories[0], expected_version=None, by=BY, reason="", now=now)
     assert ReviewPlan.objects.count() == ReviewComment.objects.count() == 2
     erase_user(agent_id="kana", user_id=hub.actor.user_id, by=BY, now=now)

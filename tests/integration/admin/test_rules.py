@@ -193,6 +193,8 @@ def test_the_message_of_the_review_takes_the_rule_back(boss: Client, hub: Hub) -
     answer = decide(boss, page_for(boss, first), "approve", rule="1")
     undo = re.search(r'action="([^"]+/revoke/)"', answer.content.decode())
     assert undo is not None and "decided the same from now on" in told(answer)
+    page = answer.content.decode()
+    assert "Take the rule back" in page and page.count('aria-keyshortcuts="u"') == 1, "two buttons, told apart"
     boss.post(undo[1])
     assert written(hub.actor, WORDING.format(3)).status == Status.PENDING
 

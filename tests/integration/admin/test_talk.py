@@ -315,6 +315,35 @@ def test_what_was_learnt_comes_by_itself_with_the_reviews_buttons(boss: Client, 
     assert answer["Location"].startswith(back) and pending.status == "active"
 
 
+def test_learn_now_lets_the_job_begin_at_once(
+    boss: Client, staff: Callable[..., Client], hub: Hub, llm: LLMServer
+) -> None:
+    llm.answer(facts)
+    session = send(boss, hub, message="I keep bees in Uppsala.").context["session"]
+    address, part = reverse("learnt", args=[session.pk]), {"HX-Request": "true"}
+    job = Job.objects.get(kind="extract")
+    assert job.due_at > datetime.now(UTC) and 'id="learn-now"' in boss.get(address, headers=part).content.decode()
+    reader = staff("view_session", "view_memory")
+    assert reader.post(address).status_code == 403 and "learn-now" not in reader.get(address).content.decode()
+    assert Job.objects.get(pk=job.pk).due_at == job.due_at
+
+    answer = boss.post(address, headers=part).content.decode()
+
+    assert "A job reads" in answer and "turn=1" in answer
+    assert Job.objects.get(kind="extract").due_at <= datetime.now(UTC)
+    assert AuditEntry.objects.filter(verb="order", object_id=str(session.pk)).exists()
+    Job.objects.filter(kind="extract").update(due_at=datetime.now(UTC) - timedelta(hours=1))  # the test's transaction
+    run_jobs()
+    text = boss.get(address, headers=part).content.decode()
+    assert "bees" in text and "learn-now" not in text, "everything is read"
+    pending = Memory.objects.get(content__contains="goats")
+    for key in ("a", "r", "e", "p", "v"):
+        assert f'data-key="{key}"' in text
+    assert f'href="{page_of(pending)}?text=whole#edit"' in text and "data-rows" in text
+    assert 'id="learnt-keys"' in text
+    assert boss.post(address)["Location"].endswith(str(session.pk)), "without a script"
+
+
 def test_asking_again_is_bounded_and_ends_where_nothing_waits(boss: Client, hub: Hub, llm: LLMServer) -> None:
     llm.answer(facts)
     session = send(boss, hub).context["session"]

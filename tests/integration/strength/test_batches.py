@@ -16,6 +16,7 @@ from conversations.models import Message
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import command
 from memoryhub.errors import DomainError
+from memoryhub.jobs.models import Job
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.write_many import write_memories
@@ -191,6 +192,19 @@ def test_labels_are_changed_by_a_filter_and_undone(client: APIClient) -> None:
     client.post(f"{API}/memories/bulk/{ordered['batch']}/undo")
     run_jobs()
     assert count(client, kind="preference") == 0 and count(client, tag=["old"]) == 3
+
+
+def test_a_stored_tag_that_is_a_secret_is_removed_and_not_stored_again(client: APIClient) -> None:
+    secret, other = "sk-proj-" + "a1B2" * 12, "ghp_" + "a1B2c3D4e5F6" * 3
+    client.post(f"{API}/agents", {"agent_id": NAMES["agent_id"], "policy": {"secrets": "keep"}})
+    batch(client, {"content": "tea", "tags": ["tea", secret]}, {"content": "coffee", "tags": ["tea"]})
+    client.patch(f"{API}/agents/{NAMES['agent_id']}", {"policy": {}})
+    bulk(client, "relabel", tag=["tea"], labels={"add_tags": [f"new {other}"], "remove_tags": [secret]})
+    run_jobs()
+    stored = [each["tags"] for each in client.get(f"{API}/memories", NAMES).json()["results"]]
+    assert all(secret not in tags and "tea" in tags for tags in stored) and len(stored) == 2
+    payload = str(Job.objects.get(kind="curate_memories").payload)
+    assert secret not in payload and other not in payload and "[secret removed" in payload
 
 
 def test_memories_are_deleted_by_a_filter_once_their_number_is_stated(client: APIClient) -> None:

@@ -15,7 +15,8 @@ from strength.actions import sleep as sleeping
 from strength.actions import sleep_runs
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory
-from strength.actions.merges import dismiss_merge, merge, undo_merge
+from strength.actions.merges import dismiss_merge, merge, reopen_merge, undo_merge
+from strength.actions.review import open_merges
 from strength.actions.revisions import snapshot, undo_revision
 from strength.actions.sleep import COMPARISON_INCOMPLETE, SleepRequest, due_values, sleep
 from strength.actions.sleep_runs import changes_of, preview_sleep, sleep_many, undo_sleep, undo_sleeps
@@ -523,7 +524,8 @@ def test_a_preview_foretells_no_merge_that_a_person_took_back(actor: Actor, writ
 
 def test_a_preview_foretells_a_proposal_that_is_made_anew(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     _, other, _proposal = pair(write, sleep_at)
-    edit_memory(memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + DAY)
+    text = {"content": f"{other.content}!"}
+    edit_memory(memory=other, values=text, expected_version=None, by=BY, reason="", now=NOW + DAY)
     request = SleepRequest(Trigger.API, BY, NOW + 2 * DAY)
     preview, run = preview_sleep(actor=actor, request=request), sleep_at(NOW + 2 * DAY)
     assert preview.proposed_count == run.proposed_count == 1
@@ -555,7 +557,9 @@ def test_what_a_person_put_right_is_never_absorbed_by_itself(actor: Actor, write
 
 def test_a_proposal_about_what_changed_is_made_anew(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     one, other, proposal = pair(write, sleep_at)
-    edit_memory(memory=one, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
+    text = {"content": f"{one.content}!"}
+    edit_memory(memory=one, values=text, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
+    assert not open_merges(NOW + 2 * DAY).exists()
     assert sleep_at(NOW + 3 * DAY).proposed_count == 1
     anew = Merge.objects.get()
     assert (anew.kept_id, anew.kept_version) == (one.pk, 2) and anew.pk != proposal.pk
@@ -563,6 +567,21 @@ def test_a_proposal_about_what_changed_is_made_anew(actor: Actor, write: Write, 
     curate("archive", other, NOW + 4 * DAY)
     sleep_at(NOW + 5 * DAY)
     assert Merge.objects.get().state == MergeState.WITHDRAWN
+
+
+def test_a_change_of_tags_leaves_a_proposal_and_a_decision(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    one, _other, proposal = pair(write, sleep_at)
+    now, change = NOW + 2 * DAY, {"expected_version": None, "by": BY, "reason": ""}
+    edit_memory(memory=one, values={"tags": ["x"]}, now=now, **change)
+    assert open_merges(now).get() == proposal, "it waits on"
+    assert sleep_at(NOW + 3 * DAY).proposed_count == 0 and Merge.objects.get().pk == proposal.pk
+    dismissed = dismiss_merge(proposal=proposal, by=BY, reason="", now=now)
+    edit_memory(memory=one, values={"tags": ["y"]}, now=now, **change)
+    sleep_at(NOW + 4 * DAY)
+    assert Merge.objects.get().pk == dismissed.pk and Merge.objects.get().state == MergeState.DISMISSED
+    reopen_merge(proposal=dismissed, by=BY, reason="", now=now)
+    merged = merge(proposal=proposal, by=BY, reason="", now=now)
+    assert merged.state == MergeState.MERGED and "y" in Memory.objects.get(pk=one.pk).tags
 
 
 def test_proposals_go_on_where_one_of_three_was_merged(write: Write, sleep_at: Sleep) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from memoryhub.errors import gettext_noop
 from memoryhub.importexport.foreign.archives import Archive, elements_of, first_values, json_files
 from memoryhub.importexport.foreign.records import (
     FILES,
@@ -37,6 +38,9 @@ _CHUNKS: Final = {"text": "", "thinking": THOUGHTS, "image_url": FILES, "documen
 SIGN: Final = "messages with a `chatId`"
 
 
+NO_MESSAGE: Final = gettext_noop("it is no message: it has no `chatId`, `role` or `content`.")
+
+
 def recognises(archive: Archive) -> bool:
     return any(map(_is_message, first_values(archive, json_files(archive)[:20])))
 
@@ -51,7 +55,7 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
         with archive.open(name) as file:
             for element in elements_of(name, file):
                 if element.problem or not _is_message(element.value):
-                    reason = element.problem or "it is no message: it has no `chatId`, `role` or `content`."
+                    reason = element.problem or NO_MESSAGE
                     yield LocatedRecord(Refusal(MESSAGES, reason), element.entry, element.line, name)
                 else:
                     messages.append(element.value)

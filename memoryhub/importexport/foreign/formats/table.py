@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from django.utils.translation import gettext_noop
 
+from memoryhub.errors import stored_text
 from memoryhub.importexport.foreign.archives import Archive, elements_of, json_files
 from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES
 from memoryhub.importexport.foreign.records import (
@@ -172,7 +173,7 @@ def _json_rows(archive: Archive, name: str, notes: list[LocatedRecord]) -> Itera
     with archive.open(name) as file:
         for element in elements_of(name, file):
             if element.problem or not isinstance(element.value, dict):
-                refusal = Refusal(MEMORIES, element.problem or "it is no object.")
+                refusal = Refusal(MEMORIES, element.problem or stored_text("it is no object."))
                 notes.append(LocatedRecord(refusal, element.entry, element.line, name))
                 continue
             columns = _meanings(list(element.value), {}) if not archive.columns else archive.columns
