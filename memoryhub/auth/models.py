@@ -49,6 +49,15 @@ class ApiKey(models.Model):
     daily_token_cap = models.PositiveBigIntegerField(
         null=True, blank=True, help_text="Tokens that its chat may read and write a day; empty: any number."
     )
+    person = models.ForeignKey(
+        User, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+",
+        help_text="The person of a personal key; else who made it in the admin.",
+    )  # fmt: skip
+    is_personal = models.BooleanField(
+        "personal key", default=False, db_default=False,
+        help_text="It stops when your account is closed or loses rights that it needs. Otherwise it is a service "
+        "account's key, and stays.",
+    )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -79,7 +88,7 @@ class ApiKey(models.Model):
         return Principal(
             kind=PrincipalKind.KEY,
             id=str(self.id),
-            name=self.name,
+            name=f"{self.name} ({self.person})" if self.is_personal else self.name,
             scopes=frozenset(Scope(scope) for scope in self.scopes),
             agent_ids=None if self.agent_ids is None else frozenset(self.agent_ids),
             user_id=self.user_id,
