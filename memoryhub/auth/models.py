@@ -246,7 +246,10 @@ MAX_HOST_LENGTH = 255
 
 
 class CallSum(models.Model):
-    """A host's calls of one key in the minute before `at`, for the other hosts. The table is not logged."""
+    """A host's calls in the minute before `at`, for the other hosts; of a key, or of addresses to the OAuth server.
+
+    The table is not logged.
+    """
 
     pk = models.CompositePrimaryKey("caller", "host")
     caller = models.CharField(max_length=80)
