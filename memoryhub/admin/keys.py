@@ -20,7 +20,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.columns import choice_filter, column, full_time, id_chip, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.labels import SCOPES
@@ -36,6 +36,7 @@ from memoryhub.auth.expiring import expires_soon, expiring_keys
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import KeyState, Scope
 from memoryhub.auth.roles import grantable_scopes, has_account, may_trust
+from memoryhub.llm.usage.spending import key_tokens_today
 from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import in_brackets
 
@@ -202,13 +203,14 @@ class KeyAdmin(ActionAdmin):
         ("shown_scopes", "agents"),
         ("bound_to", "shown_trust"),
         ("shown_state", "expires_at"),
-        "daily_token_cap",
+        ("daily_token_cap", "tokens_today"),
         ("created_at", "last_used_at", "revoked_at"),
     )
     add_fieldsets = ((None, {"fields": SETTINGS}),)
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
 
     shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
+    tokens_today = column(_("tokens today"), lambda key: format_count(key_tokens_today(key.pk, now=clock())))
     owner = column(_("owner"), owner_label, ordering="person__username")
     shown_scopes = column(_("scopes"), lambda key: ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes))
 

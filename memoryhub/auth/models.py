@@ -1,9 +1,11 @@
 """API keys, grants to OAuth clients, invitations and the audit trail."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
@@ -47,7 +49,7 @@ class ApiKey(models.Model):
         default=True, help_text="What an untrusted key writes waits for a curator before it enters contexts."
     )
     daily_token_cap = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Tokens that its chat may read and write a day; empty: any number."
+        null=True, blank=True, help_text="Tokens that it may use a day before its chat is refused; empty: any number."
     )
     person = models.ForeignKey(
         User, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+",
@@ -95,6 +97,12 @@ class ApiKey(models.Model):
             is_trusted=self.is_trusted,
             daily_token_cap=self.daily_token_cap,
         )
+
+
+def key_names(key_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Return the names of keys; erased ones have none, and are named by their ids."""
+    ids = set(key_ids)
+    return {pk: str(pk) for pk in ids} | dict(ApiKey.objects.filter(pk__in=ids).values_list("pk", "name"))
 
 
 class OAuthClient(models.Model):
