@@ -22,6 +22,7 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.embeddings.jobs import backfill_pieces
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.jobs.registry import ORDER_CHECKS, ROUNDS
+        from memoryhub.search.models import store_inline
         from memoryhub.telemetry.statements import trace_statements
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
         from memoryhub.unfold import PAGES
@@ -38,3 +39,4 @@ class MemoryhubConfig(AppConfig):
         trace_statements()
         pre_migrate.connect(require_database, sender=self, dispatch_uid="memoryhub.database")
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")
+        post_migrate.connect(store_inline, dispatch_uid="memoryhub.storage")

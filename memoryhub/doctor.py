@@ -44,7 +44,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
 from memoryhub.tenancy.policy import PolicyError
 
-MIN_POSTGRESQL_VERSION = 16
+MIN_POSTGRESQL_VERSION = 15
 MIN_PGVECTOR_VERSION = (0, 8)
 MAX_STANDBY_LAG_SECONDS = 30.0
 MAX_ESTIMATE_ERROR = 0.10

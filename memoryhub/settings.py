@@ -377,6 +377,7 @@ POLICIES = [
     "memoryhub.tenancy.policy.SecretsPolicy",
     "memoryhub.tenancy.policy.ZonePolicy",
     "memoryhub.llm.usage.caps.BudgetPolicy",
+    "memoryhub.llm.usage.caps.UserBudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.WritingPolicy",

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +44,8 @@ from memoryhub.db.pool import Stream
 from memoryhub.jobs.executor import error_text
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Delta, Tool
-from memoryhub.llm.usage.spending import KeyCapReached, check_key_cap
+from memoryhub.llm.usage.caps import TokenQuota
+from memoryhub.llm.usage.spending import TokenCapReached, check_key_cap, check_user_cap
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import PolicyError
 
@@ -158,8 +160,8 @@ def _unavailable(error: ProviderError) -> APIException:
     return llm_problem(error, wait_seconds=None if wait is None else int(wait))
 
 
-def _cap_reached(error: KeyCapReached) -> APIException:
-    return Problem(429, error.code, str(error), wait_seconds=error.wait_seconds)
+def _cap_reached(error: TokenCapReached) -> APIException:
+    return Problem(429, error.code, str(error), wait_seconds=error.quota.seconds)
 
 
 class ChatView(ApiView):
@@ -168,7 +170,7 @@ class ChatView(ApiView):
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
     problems = {
-        ChatFailed: _failed, ProviderError: _unavailable, PolicyError: wrong_options, KeyCapReached: _cap_reached,
+        ChatFailed: _failed, ProviderError: _unavailable, PolicyError: wrong_options, TokenCapReached: _cap_reached,
     }  # fmt: skip
 
     def keyed(self, serializer: type[serializers.Serializer], data: Any = None) -> tuple[str | None, dict[str, Any]]:
@@ -184,9 +186,23 @@ class ChatView(ApiView):
             raise
 
     def check_cap(self) -> None:
-        """Raise KeyCapReached where the key's chat has used up its day."""
+        """Raise KeyCapReached where the key has used up its day."""
         by = self.principal
-        check_key_cap(by.key_id, by.daily_token_cap, agent_id=by.only_agent_id, now=self.now)
+        self._note_quota(partial(check_key_cap, by.key_id, by.daily_token_cap, agent_id=by.only_agent_id, now=self.now))
+
+    def check_user_cap(self, actor: Actor) -> None:
+        """Raise UserCapReached where the user has used up the day."""
+        self._note_quota(partial(check_user_cap, actor, now=self.now))
+
+    def _note_quota(self, check: Callable[[], TokenQuota | None]) -> None:
+        """Note for the answer's headers what a check returns, or raises."""
+        try:
+            quota = check()
+        except TokenCapReached as error:
+            self.token_quotas.append(error.quota)
+            raise
+        if quota is not None:
+            self.token_quotas.append(quota)
 
     def answer(self, question: Question, actor: Actor, *, stream: bool) -> HttpResponseBase:
         context: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}
@@ -249,6 +265,7 @@ class Chat(ChatView):
             key=key,
         )
         actor = self.writing(values)
+        self.check_user_cap(actor)
         if values["store"]:
             return self.answer(question, actor, stream=values["stream"])
         said = [

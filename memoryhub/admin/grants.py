@@ -34,7 +34,7 @@ from memoryhub.auth import grants
 from memoryhub.auth.consent import REQUEST, ConsentRequest, read_consent_request
 from memoryhub.auth.models import OAuthClient, OAuthGrant
 from memoryhub.auth.principals import KeyState, Scope
-from memoryhub.auth.roles import grantable_scopes, may_trust
+from memoryhub.auth.roles import grantable_scopes, has_account, may_trust
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import Page
@@ -153,7 +153,7 @@ def _to_client(asked: ConsentRequest, **values: str) -> HttpResponse:
 
 def _state(row: OAuthGrant) -> tuple[str, Any]:
     state = row.key.state(clock())
-    if state is KeyState.USABLE and not grants.has_account(row):
+    if state is KeyState.USABLE and not has_account(row.person):
         return REFUSED, _("refused: the account has no access")
     return state, STATE_LABELS[state]
 

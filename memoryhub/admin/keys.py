@@ -1,13 +1,15 @@
 """Screens of API keys: issued and shown once, revoked, never edited (SPEC W8)."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -18,7 +20,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.columns import choice_filter, column, full_time, id_chip, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.labels import SCOPES
@@ -33,8 +35,10 @@ from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.expiring import expires_soon, expiring_keys
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import KeyState, Scope
-from memoryhub.auth.roles import grantable_scopes, may_trust
+from memoryhub.auth.roles import grantable_scopes, has_account, may_trust
+from memoryhub.llm.usage.spending import key_tokens_today
 from memoryhub.tenancy.models import Agent
+from memoryhub.unfold import in_brackets
 
 SCOPE_LABELS: dict[Scope, Any] = {
     Scope.READ: _("read: search, read and assemble contexts"),
@@ -62,7 +66,11 @@ FEWER_SCOPES: Final = _("A scope that would allow more than your account may do 
 NOT_TRUSTED: Final = _("Your account may not approve memories, so what your keys write waits for a curator.")
 
 
-SETTINGS: Final = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "daily_token_cap", "expires_at")
+SETTINGS: Final = (
+    "name", "is_personal", "scopes", "agent_ids", "user_id", "is_trusted", "daily_token_cap", "expires_at",
+)  # fmt: skip
+SERVICE: Final = "service"
+REFUSED: Final = "refused"
 
 
 class KeyForm(ActionForm):
@@ -127,6 +135,8 @@ def _in_state(rows: QuerySet[ApiKey], state: str) -> QuerySet[ApiKey]:
 def _state_of(key: ApiKey) -> tuple[str, Any]:
     now = clock()
     state = key.state(now)
+    if state is KeyState.USABLE and key.is_personal and not has_account(key.person):
+        return REFUSED, _("refused: the account has no access")
     if state is KeyState.USABLE and expires_soon(key, now):
         return "expiring", _("expires soon")
     return state, STATE_LABELS[state]
@@ -140,6 +150,29 @@ StateFilter = choice_filter(
 )
 
 
+def _owners() -> Iterator[tuple[str, Any]]:
+    yield SERVICE, _("service accounts")
+    people = User.objects.filter(pk__in=ApiKey.objects.filter(is_personal=True).values("person"))
+    yield from ((str(pk), name) for pk, name in people.order_by("username").values_list("pk", "username"))
+
+
+def _of_owner(rows: QuerySet[ApiKey], owner: str) -> QuerySet[ApiKey]:
+    if owner == SERVICE:
+        return rows.filter(is_personal=False)
+    return rows.filter(is_personal=True, person=int(owner)) if re.fullmatch("[0-9]{1,9}", owner) else rows
+
+
+def owner_label(key: ApiKey) -> Any:
+    """Return the person of a personal key; of another one that it is a service account's, and who made it."""
+    if key.is_personal:
+        return excerpt(key.person.get_username(), 60) if key.person else _("a deleted account")
+    made_by = gettext("made by %(name)s") % {"name": key.person.get_username()} if key.person else ""
+    return excerpt(gettext("service account") + (in_brackets(made_by) if made_by else ""), 60)
+
+
+OwnerFilter = choice_filter(_("owner"), "owner", _owners, _of_owner)
+
+
 @admin.register(ApiKey)
 class KeyAdmin(ActionAdmin):
     """API keys. The secret is in the response to the form that issued it, and nowhere else."""
@@ -150,6 +183,7 @@ class KeyAdmin(ActionAdmin):
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
         "name",
+        "owner",
         "shown_prefix",
         "shown_scopes",
         "agents",
@@ -159,23 +193,25 @@ class KeyAdmin(ActionAdmin):
         "last_used_at",
         "expires_at",
     )
-    list_filter = (StateFilter, "is_trusted")
+    list_filter = (StateFilter, OwnerFilter, "is_trusted")
     search_fields = ("name", "prefix")
     date_hierarchy = "created_at"
     actions = ("revoke",)
     fields = (
         "name",
-        "shown_prefix",
+        ("shown_prefix", "owner"),
         ("shown_scopes", "agents"),
         ("bound_to", "shown_trust"),
         ("shown_state", "expires_at"),
-        "daily_token_cap",
+        ("daily_token_cap", "tokens_today"),
         ("created_at", "last_used_at", "revoked_at"),
     )
     add_fieldsets = ((None, {"fields": SETTINGS}),)
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
 
     shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
+    tokens_today = column(_("tokens today"), lambda key: format_count(key_tokens_today(key.pk, now=clock())))
+    owner = column(_("owner"), owner_label, ordering="person__username")
     shown_scopes = column(_("scopes"), lambda key: ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes))
 
     @admin.display(description=_("trust"), ordering="is_trusted")
@@ -192,9 +228,12 @@ class KeyAdmin(ActionAdmin):
 
     state, shown_state = label_displays(
         _state_of,
-        {"usable": "success", "expiring": "warning", "expired": "warning", "revoked": "danger"},
+        {"usable": "success", "expiring": "warning", "expired": "warning", "revoked": "danger", REFUSED: "danger"},
         description=_("state"),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        return cast(QuerySet[ApiKey], super().get_queryset(request).select_related("person"))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memoryhub.change_apikey"))
@@ -241,6 +280,8 @@ class KeyAdmin(ActionAdmin):
             is_trusted=values["is_trusted"],
             expires_at=values["expires_at"],
             daily_token_cap=values["daily_token_cap"],
+            person=cast(User, request.user),
+            is_personal=values["is_personal"],
             by=principal(request),
             now=clock(),
         )

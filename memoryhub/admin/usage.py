@@ -18,11 +18,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDateWidget
 
-from memoryhub.admin.base import ReadOnlyAdmin, clock, format_count, render_page, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, clock, format_count, link_to, render_page, title_with_time
 from memoryhub.admin.columns import choice_filter, column, full_time, id_chip
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
-from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS
+from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS, with_key_names
 from memoryhub.llm.usage.caps import DEMO_PROVIDER, OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
@@ -114,9 +114,10 @@ class LedgerAdmin(ReadOnlyAdmin):
     list_filter = ("agent_id", OperationFilter, "outcome", "model", "created_at")
     search_fields = ("agent_id", "operation", "model", "outcome")
     ordering = ("-created_at", "-id")
+    id_fields = ("pk", "key_id")
     fields = (
         ("created_at", "latency_ms"),
-        ("agent_id", "actor"),
+        ("agent_id", "actor", "key"),
         ("shown_operation", "outcome"),
         ("provider", "model"),
         ("input_tokens", "output_tokens", "cost"),
@@ -129,6 +130,10 @@ class LedgerAdmin(ReadOnlyAdmin):
     def title_of(self, row: LedgerEntry) -> str:
         return title_with_time(OPERATIONS.get(row.operation, row.operation), row.created_at)
 
+    key = column(
+        _("API key"),
+        lambda entry: link_to("admin:memoryhub_apikey_change", entry.key_id, entry.key_id) if entry.key_id else "-",
+    )
     shown_operation = column(
         _("operation"), lambda entry: OPERATIONS.get(entry.operation, entry.operation), ordering="operation"
     )
@@ -309,6 +314,11 @@ def spending(request: HttpRequest) -> HttpResponse:
     days = _summed(rows, "day") if is_whole else list(by_day(calls, zone))
     agents = _summed(rows, "agent_id") if is_whole else list(by_column(calls, "agent_id"))
     spent = spent_in(calls)
+
+    def totals_by(column: str) -> list[dict[str, Any]]:
+        rows = list(by_column(calls, column))
+        return with_key_names(rows) if column == "key_id" else rows
+
     listed = f"{reverse('admin:memoryhub_ledgerentry_changelist')}?{_period_query(first, last, zone)}"
     return render_page(
         request,
@@ -322,8 +332,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
         groups=[
-            _group(key, agents if key == "agents" else list(by_column(calls, group[0])), listed)
-            for key, group in GROUPS.items()
+            _group(key, agents if key == "agents" else totals_by(group[0]), listed) for key, group in GROUPS.items()
         ],
         rows=[_day_figures(row, listed) for row in rows[:MAX_ROWS]],
         left_out=not is_whole,
@@ -351,6 +360,10 @@ GROUPS: Final[dict[str, tuple[str, Any, Any, Named]]] = {
         lambda row: (OPERATIONS.get(row["operation"], row["operation"]), {"operation": row["operation"]}),
     ),
     "models": ("model", _("By model"), _("Model"), lambda row: (row["model"] or "-", {"q": row["model"]})),
+    "keys": (
+        "key_id", _("By key"), _("API key"),
+        lambda row: (row["name"], {"q": row["key_id"]}) if row["key_id"] else (_("no key"), {}),
+    ),
     "users": (
         "actor__user_id", _("By user"), _("User"),
         lambda row: (row["actor__user_id"] or _("no user"), {}),

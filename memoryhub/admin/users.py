@@ -46,6 +46,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.api.middleware import TIME_ZONE_COOKIE, browser_zone
 from memoryhub.auth import audit
 from memoryhub.auth.accounts import invite
+from memoryhub.auth.leaving import close_access
 from memoryhub.auth.login import end_sessions, unlock
 from memoryhub.auth.models import FailedLogin, Invitation
 from memoryhub.auth.roles import (
@@ -191,6 +192,23 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
             grantable = set(grantable_groups(request.user).values_list("name", flat=True))
             form.roles = [role for role in ROLES if role in grantable]
         return form
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and "is_active" in form.changed_data and not obj.is_active:
+            self._close_access(request, obj)
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        self._close_access(request, obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        for person in queryset:
+            self._close_access(request, person)
+        super().delete_queryset(request, queryset)
+
+    def _close_access(self, request: HttpRequest, person: User) -> None:
+        close_access(person, reason="The account was closed.", by=principal(request), now=clock())
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)

@@ -92,6 +92,7 @@ STATUS: Final[Mapping[str, int]] = {
     "invalid_document_name": 400,
     "invalid_project_name": 400,
     "key_cap_reached": 429,
+    "user_cap_reached": 429,
     "no_messages": 409,
     "not_repeatable": 409,
     "no_room": 409,

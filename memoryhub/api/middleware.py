@@ -57,6 +57,9 @@ class RequestLimits:
             if refusal is None:
                 raise
             response = refusal
+        if response.status_code == 304 and "Content-Length" in response:
+            # Django's is 0; it must be that of the whole answer, or absent (RFC 9110, section 8.6).
+            del response["Content-Length"]
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
         if request.path.startswith(API) or (request.resolver_match and request.path not in WITHOUT_TURN):

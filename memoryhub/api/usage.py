@@ -1,5 +1,6 @@
 """Usage of providers by agent (SPEC A9), and the state of jobs."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.access import tenant_for_reading
+from memoryhub.auth.models import key_names
 from memoryhub.auth.principals import Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.retries import State
@@ -23,6 +25,8 @@ from memoryhub.zones import local_day
 
 DAYS = 30
 MAX_DAYS = 400
+MAX_ROWS = 5_000
+BREAKDOWNS = {"key": "key_id", "user": "actor__user_id"}
 FIRST_DAY = date(1970, 1, 1)
 LAST_DAY = date(9000, 1, 1)
 """Bounds of day parameters: date arithmetic overflows near the ends of the calendar."""
@@ -38,7 +42,7 @@ class UsageQuery(TenantQuery):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         days = {name: serializers.DateField(required=False, validators=[_check_day]) for name in ("from", "to")}
-        return {**super().get_fields(), **days}
+        return {**super().get_fields(), **days, "by": serializers.ChoiceField(list(BREAKDOWNS), required=False)}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         first, last = attrs.get("from"), attrs.get("to")
@@ -47,17 +51,35 @@ class UsageQuery(TenantQuery):
         return attrs
 
 
-class UsageRow(serializers.Serializer):
-    """A day's calls of one operation to one model."""
+class TotalsRow(serializers.Serializer):
+    """A day's calls."""
 
     day = serializers.DateField()
-    operation = serializers.CharField()
-    model = serializers.CharField()
     calls = serializers.IntegerField()
     failures = serializers.IntegerField()
     input_tokens = serializers.IntegerField(source="read")
     output_tokens = serializers.IntegerField(source="written")
     cost = serializers.FloatField(source="dollars", allow_null=True, help_text="US dollars; null: no price known.")
+
+
+class UsageRow(TotalsRow):
+    """A day's calls of one operation to one model."""
+
+    operation = serializers.CharField()
+    model = serializers.CharField()
+
+
+class KeyUsageRow(TotalsRow):
+    """A day's calls that one API key caused."""
+
+    key_id = serializers.UUIDField(allow_null=True, help_text="Null: no key caused them.")
+    name = serializers.CharField(help_text="The key's name; its id where it is deleted, empty without a key.")
+
+
+class UserUsageRow(TotalsRow):
+    """A day's calls for one user."""
+
+    user_id = serializers.CharField(source="actor__user_id", allow_null=True, help_text="Null: an erased one, or none.")
 
 
 class TodayOut(serializers.Serializer):
@@ -84,6 +106,8 @@ class SpendingOut(serializers.Serializer):
     agent_id = serializers.CharField()
     user_id = serializers.CharField(allow_null=True, help_text="Null: the agent with all its users.")
     results = UsageRow(many=True)
+    keys = KeyUsageRow(many=True, allow_null=True, help_text="With `by=key`: days by key, newest first, at most 5,000.")
+    users = UserUsageRow(many=True, allow_null=True, help_text="With `by=user`: as `keys`, by user.")
     today = TodayOut()
 
     def get_fields(self) -> dict[str, serializers.Field]:
@@ -114,10 +138,22 @@ class Usage(ApiView):
             "user_id": user_id,
             "from": first,
             "to": last,
-            "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
+            "results": usage("operation", "model", agent_id=agent_id, actor_id=actor_id, first=first, last=last),
+            "keys": None,
+            "users": None,
             "today": budget,
         }
+        if (by := values.get("by")) is not None:
+            rows = usage(BREAKDOWNS[by], agent_id=agent_id, actor_id=actor_id, first=first, last=last)[:MAX_ROWS]
+            body |= {"keys": with_key_names(rows)} if by == "key" else {"users": rows}
         return Response(SpendingOut(body).data)
+
+
+def with_key_names(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return totals by key with the names of the keys; empty where no key caused them."""
+    totals = list(rows)
+    names = key_names(row["key_id"] for row in totals if row["key_id"])
+    return [{**row, "name": names.get(row["key_id"], "")} for row in totals]
 
 
 class ProgressOut(serializers.Serializer):

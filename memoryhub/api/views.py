@@ -37,7 +37,9 @@ from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
 from memoryhub.auth.access import Tenant, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.auth.principals import Principal, Scope
-from memoryhub.auth.throttling import Quota
+from memoryhub.auth.throttling import Quota, limit_headers
+from memoryhub.jobs.context import KEY_ID, caused_by
+from memoryhub.llm.usage.caps import TokenQuota
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.tenancy.models import Actor
 
@@ -264,6 +266,7 @@ class ApiView(APIView):
         super().setup(request, *args, **kwargs)
         self.now = datetime.now(UTC)
         self.actor_id: UUID | None = None
+        self.token_quotas: list[TokenQuota] = []
         if (post := getattr(self, "post", None)) is not None and not self.idempotent_by_itself:
             self.post: Callable[..., Any] = lambda request, *args, **kwargs: answer_once(
                 request,
@@ -273,9 +276,14 @@ class ApiView(APIView):
                 actor_id=lambda: self.actor_id,
             )
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with caused_by(None):  # until the key is known
+            return super().dispatch(request, *args, **kwargs)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check undeclared query parameters, and refuse writes, but not deletions, while the disk is nearly full."""
         super().initial(request, *args, **kwargs)
+        KEY_ID.set(self.principal.key_id)
         method = str(request.method)
         self._declared = _declared(self, "GET" if method == "HEAD" else method)
         if not self.takes_any_query:
@@ -293,7 +301,7 @@ class ApiView(APIView):
         if replaced := getattr(request._request, REPLACED, 0):
             response["Replaced-Texts"] = str(replaced)
         quota: Quota | None = getattr(request, "quota", None)
-        for name, value in quota.headers.items() if quota else ():
+        for name, value in limit_headers([*([quota] if quota else ()), *self.token_quotas]).items():
             response[name] = value
         response = super().finalize_response(request, response, *args, **kwargs)
         if self.is_polled and is_read and response.status_code == status.HTTP_200_OK:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils.text import format_lazy
@@ -143,10 +144,15 @@ def issue_key(
     is_trusted: bool = True,
     expires_at: datetime | None = None,
     daily_token_cap: int | None = None,
+    person: User | None = None,
+    is_personal: bool = False,
     by: Principal,
     now: datetime,
 ) -> tuple[ApiKey, NewKey]:
-    """Create a key; the returned NewKey holds the text that is shown once and never again."""
+    """Create a key; the returned NewKey holds the text that is shown once and never again.
+
+    `person` is whose key it is if it is personal, else who made it.
+    """
     new = generate_key()
     row = ApiKey.objects.create(
         name=name,
@@ -159,8 +165,11 @@ def issue_key(
         created_at=now,
         expires_at=expires_at,
         daily_token_cap=daily_token_cap,
+        person=person,
+        is_personal=is_personal,
     )
-    audit.record(by=by, verb="issue", row=row, details={"prefix": row.prefix}, now=now)
+    details = {"prefix": row.prefix, **({"person": str(person.pk)} if person and is_personal else {})}
+    audit.record(by=by, verb="issue", row=row, details=details, now=now)
     return row, new
 
 

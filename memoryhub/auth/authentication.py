@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from memoryhub.auth.models import ApiKey, usable_at
 from memoryhub.auth.principals import Principal, Scope, key_digest
+from memoryhub.auth.roles import is_upheld
 from memoryhub.db import replicas
 from memoryhub.db.limits import note_of_a_read
 from memoryhub.db.pool import turns
@@ -59,13 +60,14 @@ RECENT_KEYS: Final = RecentKeys(size=1_000, lifetime=timedelta(minutes=15))
 
 
 def usable_key(text: str, *, now: datetime) -> ApiKey | None:
-    """Return the key with this text and note its use; None where it is unknown, expired or revoked."""
+    """Return the key with this text and note its use; None where it is unknown, expired, revoked or not upheld."""
     digest = key_digest(text)
     key = KEYS.first(usable_at(now) & Q(digest=digest))
-    if key is None or not hmac.compare_digest(key.digest, digest):
+    if key is None or not hmac.compare_digest(key.digest, digest) or not is_upheld(key):
         RECENT_KEYS.forget(digest)
         return None
-    RECENT_KEYS.note(key)
+    if not key.is_personal:  # whether a person upholds it cannot be read without the database
+        RECENT_KEYS.note(key)
     note_use(key, now=now)
     return key
 

@@ -21,7 +21,7 @@ from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.authentication import note_use
 from memoryhub.auth.models import ApiKey, OAuthClient, OAuthGrant, OAuthToken, TokenKind
 from memoryhub.auth.principals import Forbidden, Principal, Scope, command, generate_key, key_digest
-from memoryhub.auth.roles import SCOPE_NEEDS, TRUST_NEEDS
+from memoryhub.auth.roles import needs_of, upholds
 from memoryhub.auth.sealed import cipher
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.errors import DomainError
@@ -133,21 +133,10 @@ def expired_tokens(now: datetime) -> QuerySet[OAuthToken]:
     return OAuthToken.objects.filter(expires_at__lt=now)
 
 
-def needs_of(scopes: Sequence[str], *, is_trusted: bool) -> frozenset[str]:
-    """Return the permissions that a person needs to grant these scopes, and to keep the grant."""
-    needs = frozenset({GRANT_PERMISSION}).union(*(SCOPE_NEEDS[Scope(scope)] for scope in scopes))
-    return needs | TRUST_NEEDS if is_trusted else needs
-
-
 def is_upheld(grant: OAuthGrant) -> bool:
     """Return whether the person may still do all that they granted; asked at each call, as rights are taken away."""
-    person, needs = grant.person, needs_of(grant.key.scopes, is_trusted=grant.key.is_trusted)
-    return has_account(grant) and bool(person and person.has_perms(needs))
-
-
-def has_account(grant: OAuthGrant) -> bool:
-    """Return whether the person may still log in to the admin."""
-    return grant.person is not None and grant.person.is_active and grant.person.is_staff
+    person = grant.person
+    return person is not None and upholds(person, grant.key) and person.has_perm(GRANT_PERMISSION)
 
 
 @transaction.atomic
@@ -159,12 +148,15 @@ def grant_access(
 
     The key expires with the code unless the client redeems it.
     """
-    if not scopes or not set(scopes) <= set(SCOPES) or not person.has_perms(needs_of(scopes, is_trusted=is_trusted)):
+    if (
+        not scopes
+        or not set(scopes) <= set(SCOPES)
+        or not person.has_perms(needs_of(scopes, is_trusted=is_trusted) | {GRANT_PERMISSION})
+    ):
         raise Forbidden(_("You may only grant what your own account may do."))
-    name = f"{client.name[:60]} ({person.get_username()})"[:100]
     key, _text = issue_key(
-        name=name, scopes=scopes, agent_ids=[agent_id], user_id=user_id, is_trusted=is_trusted,
-        expires_at=now + CODE_LIFETIME, by=by, now=now,
+        name=client.name, scopes=scopes, agent_ids=[agent_id], user_id=user_id, is_trusted=is_trusted,
+        expires_at=now + CODE_LIFETIME, person=person, is_personal=True, by=by, now=now,
     )  # fmt: skip
     grant = OAuthGrant.objects.create(client=client, person=person, key=key, created_at=now)
     audit.record(by=by, verb="create", row=grant, details={"client": str(client.pk), "key": str(key.pk)}, now=now)
@@ -202,8 +194,10 @@ def usable_grant_key(text: str, *, now: datetime) -> ApiKey | None:
     token = TOKENS.first(Q(digest=key_digest(text), kind=TokenKind.ACCESS, expires_at__gt=now))
     if token is None or not _is_open(token.grant, now):
         return None
-    note_use(token.grant.key, now=now)
-    return token.grant.key
+    key = token.grant.key
+    key.person = token.grant.person
+    note_use(key, now=now)
+    return key
 
 
 def revoke_by_token(text: str, *, client_id: UUID, now: datetime) -> None:

@@ -1,9 +1,11 @@
 """API keys, grants to OAuth clients, invitations and the audit trail."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
@@ -47,8 +49,17 @@ class ApiKey(models.Model):
         default=True, help_text="What an untrusted key writes waits for a curator before it enters contexts."
     )
     daily_token_cap = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Tokens that its chat may read and write a day; empty: any number."
+        null=True, blank=True, help_text="Tokens that it may use a day before its chat is refused; empty: any number."
     )
+    person = models.ForeignKey(
+        User, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+",
+        help_text="The person of a personal key; else who made it in the admin.",
+    )  # fmt: skip
+    is_personal = models.BooleanField(
+        "personal key", default=False, db_default=False,
+        help_text="It stops when your account is closed or loses rights that it needs. Otherwise it is a service "
+        "account's key, and stays.",
+    )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -79,13 +90,19 @@ class ApiKey(models.Model):
         return Principal(
             kind=PrincipalKind.KEY,
             id=str(self.id),
-            name=self.name,
+            name=f"{self.name} ({self.person})" if self.is_personal else self.name,
             scopes=frozenset(Scope(scope) for scope in self.scopes),
             agent_ids=None if self.agent_ids is None else frozenset(self.agent_ids),
             user_id=self.user_id,
             is_trusted=self.is_trusted,
             daily_token_cap=self.daily_token_cap,
         )
+
+
+def key_names(key_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Return the names of keys; erased ones have none, and are named by their ids."""
+    ids = set(key_ids)
+    return {pk: str(pk) for pk in ids} | dict(ApiKey.objects.filter(pk__in=ids).values_list("pk", "name"))
 
 
 class OAuthClient(models.Model):
@@ -237,7 +254,10 @@ MAX_HOST_LENGTH = 255
 
 
 class CallSum(models.Model):
-    """A host's calls of one key in the minute before `at`, for the other hosts. The table is not logged."""
+    """A host's calls in the minute before `at`, for the other hosts; of a key, or of addresses to the OAuth server.
+
+    The table is not logged.
+    """
 
     pk = models.CompositePrimaryKey("caller", "host")
     caller = models.CharField(max_length=80)

@@ -11,9 +11,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from memoryhub.auth.grants import is_upheld
+from memoryhub.auth import grants
 from memoryhub.auth.models import ApiKey, OAuthGrant
 from memoryhub.auth.principals import Principal, PrincipalKind, background
+from memoryhub.auth.roles import is_upheld
 from memoryhub.errors import DomainError, _
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.registry import job_kind
@@ -42,7 +43,7 @@ def caller_of(job: JobContext) -> Principal | None:
     if kind is PrincipalKind.KEY:
         key = ApiKey.objects.usable(timezone.now()).filter(pk=order["id"]).first()
         grant = OAuthGrant.objects.select_related("key", "person").filter(key=order["id"]).first()
-        if key is None or (grant is not None and not is_upheld(grant)):
+        if key is None or not is_upheld(key) or (grant is not None and not grants.is_upheld(grant)):
             raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
         return replace(by, is_trusted=by.is_trusted and is_trusted)

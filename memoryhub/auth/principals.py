@@ -55,7 +55,7 @@ class Forbidden(DomainError):
 class Principal:
     """Authenticated caller. `agent_ids` None means every agent; `user_id` restricts to that user.
 
-    `daily_token_cap` limits the tokens of a key's chat in a day.
+    `daily_token_cap` limits the tokens of a key in a day.
     """
 
     kind: PrincipalKind

@@ -5,7 +5,7 @@ adds are granted automatically. For other permissions, create a group of another
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -172,6 +172,27 @@ SCOPE_NEEDS: Final[Mapping[Scope, frozenset[str]]] = MappingProxyType(
 
 TRUST_NEEDS: Final = frozenset({"strength.change_memory", "summaries.change_document"})
 """Permissions needed to issue a trusted key, whose texts enter contexts without approval."""
+
+
+def needs_of(scopes: Iterable[str], *, is_trusted: bool) -> frozenset[str]:
+    """Return the permissions that a person needs to issue a key, and to keep a personal one."""
+    needs = frozenset[str]().union(*(SCOPE_NEEDS[Scope(scope)] for scope in scopes))
+    return needs | TRUST_NEEDS if is_trusted else needs
+
+
+def has_account(person: Any) -> bool:
+    """Return whether a person may still log in to the admin."""
+    return person is not None and person.is_active and person.is_staff
+
+
+def upholds(person: Any, key: Any) -> bool:
+    """Return whether a person may still do all that a key of theirs may; asked at each call."""
+    return has_account(person) and bool(person.has_perms(needs_of(key.scopes, is_trusted=key.is_trusted)))
+
+
+def is_upheld(key: Any) -> bool:
+    """Return whether a key may be used: one of a service account, or a personal one that its person upholds."""
+    return not key.is_personal or upholds(key.person, key)
 
 
 def grantable_scopes(person: Any) -> list[Scope]:

@@ -12,7 +12,7 @@ import socket
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -29,6 +29,7 @@ from memoryhub.auth.models import MAX_HOST_LENGTH
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import after_answer
 from memoryhub.env import private_folder
+from memoryhub.llm.usage.caps import TokenQuota
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -59,12 +60,24 @@ class Quota:
         return self.seconds if self.is_exceeded else 0.0
 
     @property
-    def headers(self) -> dict[str, str]:
-        """Return the fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields (RFC 9651)."""
-        return {
-            "RateLimit-Policy": f'"key";q={self.limit};w={WINDOW_SECONDS}',
-            "RateLimit": f'"key";r={self.remaining};t={math.ceil(self.seconds)}',
-        }
+    def policy(self) -> str:
+        """Return the item of the header `RateLimit-Policy`."""
+        return f'"key";q={self.limit};w={WINDOW_SECONDS}'
+
+    @property
+    def state(self) -> str:
+        """Return the item of the header `RateLimit`."""
+        return f'"key";r={self.remaining};t={math.ceil(self.seconds)}'
+
+
+def limit_headers(quotas: Sequence[Quota | TokenQuota]) -> dict[str, str]:
+    """Return the fields of draft-ietf-httpapi-ratelimit-headers-10: structured fields (RFC 9651)."""
+    if not quotas:
+        return {}
+    return {
+        "RateLimit-Policy": ", ".join(quota.policy for quota in quotas),
+        "RateLimit": ", ".join(quota.state for quota in quotas),
+    }
 
 
 class Window:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,20 @@ def query(name: str, /, *, server_prepared: bool = False, **values: Any) -> list
     with prepared_cursor() if server_prepared else connection.cursor() as cursor:
         cursor.execute(QUERIES[name], values)
         return list(cursor.fetchall()) if cursor.description else []
+
+
+KEY_ID: Final[ContextVar[UUID | None]] = ContextVar("key_id", default=None)
+"""The API key that causes what is done now, by its request or by a job that it ordered."""
+
+
+@contextmanager
+def caused_by(key_id: UUID | None) -> Iterator[None]:
+    """Count calls of models within the block for a key."""
+    token = KEY_ID.set(key_id)
+    try:
+        yield
+    finally:
+        KEY_ID.reset(token)
 
 
 class LeaseLost(Exception):
@@ -57,6 +72,11 @@ class JobContext:
     @property
     def fence(self) -> dict[str, Any]:
         return {"id": self.id, "attempt": self.attempt, "worker": self.worker}
+
+    @property
+    def key_id(self) -> UUID | None:
+        """Return the API key that ordered the job; None if none did."""
+        return UUID(self.order["id"]) if self.order and self.order["kind"] == "key" else None
 
     @property
     def seconds_left(self) -> float:

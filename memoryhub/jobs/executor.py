@@ -14,7 +14,7 @@ from django_q.exceptions import TimeoutException
 from psycopg.errors import LockNotAvailable
 
 from memoryhub.errors import stored_text
-from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
+from memoryhub.jobs.context import JobContext, LeaseLost, caused_by, query, renew_lease
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import ORDER_CHECKS, JobKind, Run, UnknownKind, job_kind, limits_of
 from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
@@ -60,7 +60,7 @@ def job_span(job: JobContext) -> Span:
 def _work(job: JobContext, run: Run, span: Span) -> None:
     log_values = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
     try:
-        with renew_lease(job):
+        with renew_lease(job), caused_by(job.key_id):
             for check in ORDER_CHECKS:
                 check(job)
             job.finish(run(job))

@@ -32,6 +32,7 @@ from memoryhub.auth.principals import Principal, Scope
 from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.db.pool import return_connection, turn
 from memoryhub.db.turns import TooManyRequests
+from memoryhub.jobs.context import caused_by
 from memoryhub.telemetry.spans import span
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import UnusableJSON, mend
@@ -203,7 +204,7 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
             raise Throttled(wait=throttle.wait())
         call.require(scope)
         values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
-        with turn(call.api_key.digest), span(f"execute_tool {name}", values):
+        with turn(call.api_key.digest), caused_by(call.principal.key_id), span(f"execute_tool {name}", values):
             return act()
     except TooManyRequests as error:
         outcome = "429"

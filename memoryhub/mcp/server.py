@@ -20,7 +20,8 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import AnyHttpUrl, ConfigDict
 from starlette.applications import Starlette
 
@@ -77,10 +78,27 @@ async def _in_thread(threads: ThreadPoolExecutor, act: Callable[[], Result]) -> 
     return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, act)
 
 
+class NamingServer(MCPServer):
+    """Answers unknown names with invalid parameters, as the protocol wants; the SDK sends a result, or the code 0."""
+
+    def __init__(self, *args: Any, tools: frozenset[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tools = tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        if name not in self._tools:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}")
+        return await super().call_tool(name, arguments, context)
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}")
+
+
 def build_application(profile: Profile) -> Starlette:
     """Return the ASGI application of one profile's tools; its session manager must run before it is called."""
     autodiscover_modules("mcp")
-    server = MCPServer(
+    tools = [tool for tool in TOOLS if tool.profile == profile]
+    server = NamingServer(
         "memoryhub",
         instructions=INSTRUCTIONS,
         version="1",
@@ -88,10 +106,10 @@ def build_application(profile: Profile) -> Starlette:
         auth=_auth_settings(),
         subscriptions=False,
         log_level="WARNING",
+        tools=frozenset(tool.name for tool in tools),
     )
-    for tool in TOOLS:
-        if tool.profile == profile:
-            _add_tool(server, tool)
+    for tool in tools:
+        _add_tool(server, tool)
     for resource in RESOURCES:
         _add_resource(server, resource)
     return server.streamable_http_app(

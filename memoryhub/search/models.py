@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from pgvector import SparseVector
@@ -22,38 +22,47 @@ from memoryhub.search.bm25 import DIMENSION
 from memoryhub.search.fusion import SpaceBounds
 from memoryhub.search.passages import PASSAGE_SHARE
 
+STORAGE_SINCE: Final = 160_000
+"""PostgreSQL takes the storage of a column with its type since version 16; before, `store_inline` sets it."""
 
-class InlineHalfVectorField(HalfVectorField):
+
+class Inline:
+    """Stores a column's values in the row, as above."""
+
+    def db_type(self, connection: Any) -> str:
+        plain = self.cast_db_type(connection)
+        return f"{plain} STORAGE MAIN" if connection.pg_version >= STORAGE_SINCE else plain
+
+    def cast_db_type(self, connection: Any) -> str:
+        return str(super().db_type(connection))  # type: ignore[misc]
+
+
+def store_inline(sender: Any, using: str = "default", **kwargs: Any) -> None:
+    """Set the storage of one app's columns where the server could not take it with the type (`post_migrate`)."""
+    connection: Any = connections[using]
+    if connection.pg_version >= STORAGE_SINCE:
+        return
+    for model in sender.get_models():
+        fields: list[Any] = [field for field in model._meta.local_fields if isinstance(field, Inline)]
+        if fields:
+            changes = ", ".join(f'ALTER COLUMN "{field.column}" SET STORAGE MAIN' for field in fields)
+            with connection.cursor() as cursor:
+                cursor.execute(f'ALTER TABLE "{model._meta.db_table}" {changes}')
+
+
+class InlineHalfVectorField(Inline, HalfVectorField):
     """A half-precision vector; without `dimensions`, each row has its space's."""
 
-    def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return f"{super().db_type(connection)} STORAGE MAIN"
 
-    def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return str(super().db_type(connection))
-
-
-class InlineSparseVectorField(SparseVectorField):
+class InlineSparseVectorField(Inline, SparseVectorField):
     """A sparse vector, stored inline."""
 
-    def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return f"{super().db_type(connection)} STORAGE MAIN"
 
-    def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return str(super().db_type(connection))
-
-
-class SparseVectorsField(ArrayField):
+class SparseVectorsField(Inline, ArrayField):
     """An array of sparse vectors, stored inline like single ones."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "base_field": SparseVectorField(dimensions=DIMENSION)})
-
-    def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return f"{super().db_type(connection)} STORAGE MAIN"
-
-    def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
-        return str(super().db_type(connection))
 
     def get_placeholder(self, value: Any, compiler: Any, connection: BaseDatabaseWrapper) -> str:
         return f"%s::{self.cast_db_type(connection)}"

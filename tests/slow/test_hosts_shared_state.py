@@ -94,6 +94,28 @@ def log_in(hub: Hub, password: str, cookie: str = "") -> tuple[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_who_leaves_on_one_host_has_no_access_on_the_other(hosts: tuple[Hub, Hub]) -> None:
+    first, second = hosts
+    [password] = PASSWORD.findall(first.said() + second.said())
+    service = second.key
+    own = manage(first, "keys", "issue", "laptop", "--person", "admin", "--agent", "kana")
+    [own_key] = re.findall(r"mh_[0-9a-f]{10}_[\w-]{40,}", own)
+    status, cookie = log_in(second, password)
+    assert status == 302
+    second.key = own_key
+    api(second, "GET", "agents/kana")
+    assert call(second, "GET", "/admin/", Cookie=cookie)[0] == 200
+    assert "1 sessions, 1 personal keys" in manage(first, "deactivate", "admin", "--reason", "left")
+    ended_at = time.monotonic()
+    assert call(second, "GET", "/api/v1/agents/kana")[0] == 401
+    assert call(second, "GET", "/admin/", Cookie=cookie)[0] == 302
+    assert time.monotonic() - ended_at < KEYS_SECONDS
+    second.key = service
+    api(second, "GET", "agents/kana")
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_what_changes_on_one_host_is_true_on_the_other(hosts: tuple[Hub, Hub], tmp_path: Path) -> None:
     first, second = hosts
     said = first.said() + second.said()

@@ -2835,6 +2835,27 @@ export interface components {
          * @enum {string}
          */
         JobStateEnum: "queued" | "running" | "done" | "failed" | "dead";
+        /** @description A day's calls that one API key caused. */
+        KeyUsageRow: {
+            /** Format: date */
+            day: string;
+            calls: number;
+            failures: number;
+            input_tokens: number;
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description US dollars; null: no price known.
+             */
+            cost: number | null;
+            /**
+             * Format: uuid
+             * @description Null: no key caused them.
+             */
+            key_id: string | null;
+            /** @description The key's name; its id where it is deleted, empty without a key. */
+            name: string;
+        };
         /**
          * @description * `memory.created` - memory.created
          *     * `memory.changed` - memory.changed
@@ -3968,6 +3989,10 @@ export interface components {
             /** @description Null: the agent with all its users. */
             user_id: string | null;
             results: components["schemas"]["UsageRow"][];
+            /** @description With `by=key`: days by key, newest first, at most 5,000. */
+            keys: components["schemas"]["KeyUsageRow"][] | null;
+            /** @description With `by=user`: as `keys`, by user. */
+            users: components["schemas"]["UserUsageRow"][] | null;
             today: components["schemas"]["TodayOut"];
             /** Format: date */
             from: string;
@@ -4211,8 +4236,6 @@ export interface components {
         UsageRow: {
             /** Format: date */
             day: string;
-            operation: string;
-            model: string;
             calls: number;
             failures: number;
             input_tokens: number;
@@ -4222,6 +4245,8 @@ export interface components {
              * @description US dollars; null: no price known.
              */
             cost: number | null;
+            operation: string;
+            model: string;
         };
         /** @description A report of use; with a `task_id` it counts once per task. */
         UsedInRequest: {
@@ -4245,6 +4270,22 @@ export interface components {
             /** Format: uri */
             previous: string | null;
             results: components["schemas"]["UserOut"][];
+        };
+        /** @description A day's calls for one user. */
+        UserUsageRow: {
+            /** Format: date */
+            day: string;
+            calls: number;
+            failures: number;
+            input_tokens: number;
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description US dollars; null: no price known.
+             */
+            cost: number | null;
+            /** @description Null: an erased one, or none. */
+            user_id: string | null;
         };
         /** @description An endpoint that gets events from now on. */
         WebhookInRequest: {
@@ -7690,6 +7731,11 @@ export interface operations {
         parameters: {
             query: {
                 agent_id: string;
+                /**
+                 * @description * `key` - key
+                 *     * `user` - user
+                 */
+                by?: "key" | "user";
                 from?: string;
                 to?: string;
                 user_id?: string;

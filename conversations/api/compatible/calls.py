@@ -183,6 +183,7 @@ class ClientCallView(ChatView):
         """Return a call as a question with its actor, and whether it is to be stored."""
         self.check_model(creates=True)
         actor = self.writing({"agent_id": call.model, "user_id": self._user(call.user)})
+        self.check_user_cap(actor)
         policy = effective_policy(ChatPolicy, actor.agent, actor)
         talk = talk_of(call.messages, policy.unstored)
         question = self._question(call, talk, key)

@@ -17,6 +17,9 @@ DEMO_PROVIDER: Final = "demo"
 """The provider of calls that came with the demo; nobody made or paid for them."""
 
 
+DAY_SECONDS: Final = 86_400
+
+
 def _or_null(check: Check) -> Check:
     return replace(
         check,
@@ -47,6 +50,47 @@ class BudgetPolicy(Policy):
     @property
     def has_cap(self) -> bool:
         return self.daily_spend_cap is not None or self.daily_token_cap is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserBudgetPolicy(Policy):
+    """Daily cap of the tokens of one user (a day of the agent's zone); null means unlimited."""
+
+    user_daily_token_cap: int | None = None
+
+    TITLE = _("Tokens of a user")
+    CHECKS = {
+        "user_daily_token_cap": _or_null(whole(0)).described(
+            _("Cap of a user's tokens in a day"),
+            _("tokens read and written for the user; then chat is refused until the next day. `null`: any number"),
+            _("tokens"),
+        )
+    }
+    OPERATOR_ONLY = frozenset(CHECKS)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenQuota:
+    """Tokens of a day that a key or a user may use, and has used; the next day begins in `seconds`."""
+
+    name: str
+    limit: int
+    used: int
+    seconds: int
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.used >= self.limit
+
+    @property
+    def policy(self) -> str:
+        """Return the item of the header `RateLimit-Policy`."""
+        return f'"{self.name}";q={self.limit};qu="tokens";w={DAY_SECONDS}'
+
+    @property
+    def state(self) -> str:
+        """Return the item of the header `RateLimit`."""
+        return f'"{self.name}";r={max(0, self.limit - self.used)};t={self.seconds}'
 
 
 @dataclass(frozen=True, slots=True)

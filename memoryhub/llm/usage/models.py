@@ -19,7 +19,7 @@ class LedgerEntry(models.Model):
     created_at = models.DateTimeField(help_text="When the call ended.")
     agent_id = models.CharField(max_length=255, blank=True, help_text="Who pays; empty: the operator's own call.")
     actor = models.ForeignKey(Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    key_id = models.UUIDField(null=True, blank=True, help_text="The API key whose chat it was.")
+    key_id = models.UUIDField(null=True, blank=True, help_text="The API key that caused it, if any.")
     operation = models.CharField(max_length=32)
     provider = models.CharField(max_length=64)
     model = models.CharField(max_length=255)
@@ -66,6 +66,11 @@ class LedgerEntry(models.Model):
             ),
             models.Index(fields=["-created_at", "-id"], name="ledger_newest_first"),
             models.Index(
+                fields=["actor", "created_at"],
+                name="ledger_by_actor_and_time",
+                include=["input_tokens", "output_tokens"],
+            ),
+            models.Index(
                 fields=["provider", "model", "-created_at"], name="ledger_samples", condition=models.Q(is_sample=True)
             ),
         ]
@@ -75,9 +80,9 @@ class LedgerEntry(models.Model):
 
 
 class CapReached(models.Model):
-    """The first refusal by a daily cap on a day: of an agent's background work, or of a key's chat (SPEC A9).
+    """The first refusal by a daily cap on a day: of an agent's background work, or of chat (SPEC A9).
 
-    `owner_id` is the key, or the agent's own actor. `agent_id` is empty for a key of several agents.
+    `owner_id` is the key, the user's actor, or the agent's own. `agent_id` is empty for a key of several agents.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

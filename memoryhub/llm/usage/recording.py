@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Self
+from uuid import UUID
 
 from django.conf import settings
 from django.db import Error, IntegrityError, connection, transaction
 from django.utils import timezone
 
+from memoryhub.jobs.context import KEY_ID
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Completion, Operation
 from memoryhub.llm.usage.calibration import calibrate_when_due
@@ -110,6 +112,7 @@ class Meter:
     size: Callable[[], Size]
     most_output: int = 0
     answer: Completion | None = field(default=None, init=False)
+    key_id: UUID | None = field(default_factory=KEY_ID.get, init=False)
     failures: list[CallEnding] = field(default_factory=list, init=False)
     started: float = field(default=0.0, init=False)
     span: Span = field(default=NONE, init=False, repr=False)
@@ -183,7 +186,7 @@ class Meter:
         raw = size.by_script
         return LedgerEntry(
             created_at=ending.at, agent_id=self.payer.agent_id, actor_id=self.payer.actor_id,
-            key_id=self.payer.key_id,
+            key_id=self.payer.key_id or self.key_id,
             operation=self.operation, provider=self.provider, model=self.model, outcome=ending.outcome,
             input_tokens=read, output_tokens=written,
             cache_read_tokens=answer.cache_read_tokens if answer else 0,

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
@@ -19,7 +19,7 @@ from prometheus_client.core import GaugeMetricFamily
 from memoryhub.errors import DomainError, stored_text
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, reached_cap
+from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, TokenQuota, UserBudgetPolicy, reached_cap
 from memoryhub.llm.usage.models import CapReached, LedgerEntry
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -137,31 +137,61 @@ def check_cap(actor: Actor, *, now: datetime) -> None:
         raise SpendCapReached(budget, now=now)
 
 
-class KeyCapReached(DomainError):
-    """The key's chat has used up what it may use in a day of the installation's zone."""
+class TokenCapReached(DomainError):
+    """A key or a user has used up the tokens of a day."""
 
+    def __init__(self, quota: TokenQuota, message: str) -> None:
+        self.quota = quota
+        super().__init__(message)
+
+
+class KeyCapReached(TokenCapReached):
     code = "key_cap_reached"
 
-    def __init__(self, cap: int, *, ends_at: datetime, now: datetime) -> None:
-        self.wait_seconds = math.ceil((ends_at - now).total_seconds())
-        super().__init__(
-            f"The chat of this key has used up its {cap} tokens of today; the next day begins at {ends_at:%H:%M %Z}."
-        )
+
+class UserCapReached(TokenCapReached):
+    code = "user_cap_reached"
 
 
-def check_key_cap(key_id: UUID | None, daily_tokens: int | None, *, agent_id: str = "", now: datetime) -> None:
-    """Raise KeyCapReached where a key's chat has used up its day; without a cap nothing is summed.
+def check_key_cap(
+    key_id: UUID | None, daily_tokens: int | None, *, agent_id: str = "", now: datetime
+) -> TokenQuota | None:
+    """Return what a key may use in a day of the installation's zone; None without a cap, and nothing is summed.
 
     As with `check_cap`, answers under way at the same moment are not counted yet. `agent_id` is the key's only agent.
+    Raises KeyCapReached.
     """
     if key_id is None or daily_tokens is None:
-        return
-    zone = zone_of(None)
-    today = LedgerEntry.objects.filter(key_id=key_id, created_at__gte=today_start(now, zone))
-    if spent_in(today).tokens >= daily_tokens:
-        ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+        return None
+    zone, used = zone_of(None), key_tokens_today(key_id, now=now)
+    ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+    quota = TokenQuota("key-tokens", daily_tokens, used, math.ceil((ends_at - now).total_seconds()))
+    if quota.is_used_up:
         _note_reached(key_id, "key_token_cap", agent_id=agent_id, zone=zone, now=now)
-        raise KeyCapReached(daily_tokens, ends_at=ends_at, now=now)
+        text = f"This key has used up its {daily_tokens} tokens of today; the next day begins at {ends_at:%H:%M %Z}."
+        raise KeyCapReached(quota, text)
+    return quota
+
+
+def key_tokens_today(key_id: UUID, *, now: datetime) -> int:
+    """Return the tokens that a key's calls, and jobs that it ordered, have used in the installation's day so far."""
+    return spent_in(LedgerEntry.objects.filter(key_id=key_id, created_at__gte=today_start(now, zone_of(None)))).tokens
+
+
+def check_user_cap(actor: Actor, *, now: datetime) -> TokenQuota | None:
+    """Return what a user may use in a day of the agent's zone, as `check_key_cap`. Raises UserCapReached."""
+    cap = effective_policy(UserBudgetPolicy, actor.agent, actor).user_daily_token_cap
+    if cap is None:
+        return None
+    zone, used = zone_of(actor.agent), spent_today(actor.pk, actor.agent, now=now).tokens
+    ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+    quota = TokenQuota("user-tokens", cap, used, math.ceil((ends_at - now).total_seconds()))
+    if quota.is_used_up:
+        _note_reached(actor.pk, "user_token_cap", agent_id=actor.agent_id, zone=zone, now=now)
+        raise UserCapReached(
+            quota, f"This user has used up the {cap} tokens of today; the next day begins at {ends_at:%H:%M %Z}."
+        )
+    return quota
 
 
 def _note_reached(owner_id: UUID, cap: str, *, agent_id: str, zone: tzinfo, now: datetime) -> None:
@@ -183,13 +213,15 @@ TOTALS: Final = {
 }
 
 
-def usage(*, agent_id: str, actor_id: UUID | None, first: date, last: date) -> Iterable[Mapping[str, Any]]:
-    """Return calls, tokens and cost by day of the agent's zone, operation and model; of one actor or of all."""
+def usage(
+    *columns: str, agent_id: str, actor_id: UUID | None, first: date, last: date
+) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    """Return calls, tokens and cost by day of the agent's zone and by columns; of one actor or of all."""
     zone = zone_of(Agent.objects.filter(agent_id=agent_id).first())
     rows = between(first, last, zone).filter(agent_id=agent_id)
     if actor_id is not None:
         rows = rows.filter(actor_id=actor_id)
-    return by_day(rows, zone, "operation", "model")
+    return by_day(rows, zone, *columns)
 
 
 def by_day(rows: QuerySet[LedgerEntry], zone: tzinfo, *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:

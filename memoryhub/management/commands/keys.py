@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
@@ -13,6 +14,7 @@ from django.utils import timezone
 from memoryhub.auth.actions import create_agent, issue_key, revoke_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Scope, command
+from memoryhub.auth.roles import is_upheld, upholds
 from memoryhub.management import check_reason, check_texts, moment_option
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policy import AGENT_ID_PATTERN
@@ -38,6 +40,7 @@ class Command(BaseCommand):
             "--agent", action="append", help="An agent it may touch, made if new; once for each. Without it: all."
         )
         issue.add_argument("--user", help="Bind it to this user. Without it: any user of its agents.")
+        issue.add_argument("--person", help="Make it a personal key of this account. Without it: a service account's.")
         issue.add_argument(
             "--expires", metavar="DATE", help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00."
         )
@@ -48,6 +51,7 @@ class Command(BaseCommand):
             "--untrusted", action="store_true", help="What it writes waits for a curator before it is used."
         )
         listed = verbs.add_parser("list", help="List the keys, newest first.")
+        listed.add_argument("--person", help="Only the personal keys of this account.")
         listed.add_argument("--json", action="store_true", help="One JSON object for each key, one on a line.")
         revoke = verbs.add_parser("revoke", help="Revoke a key for good.")
         revoke.add_argument("key", help="Its prefix, as `keys list` shows it, or its id.")
@@ -62,6 +66,7 @@ class Command(BaseCommand):
         if user == "":
             raise CommandError("--user is empty; leave it out for a key of any user.")
         check_texts(name=options["name"], user=user or "", agent="".join(agents or []))
+        person = _person(options["person"])
         new_agents = _new_agents(agents or [])
         values: dict[str, Any] = {
             "name": options["name"],
@@ -71,7 +76,11 @@ class Command(BaseCommand):
             "is_trusted": not options["untrusted"],
             "expires_at": expires_at,
             "daily_token_cap": options["daily_tokens"],
+            "person": person,
+            "is_personal": person is not None,
         }
+        if person is not None and not upholds(person, ApiKey(**values)):
+            raise CommandError(f"--person {person.username}: the account may not do what this key would do.")
         try:
             ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
         except ValidationError as error:
@@ -86,7 +95,10 @@ class Command(BaseCommand):
         self.stdout.write(new.text)
 
     def _list(self, options: dict[str, Any], now: datetime) -> None:
-        keys = [_key_values(key, now) for key in ApiKey.objects.all()]
+        rows = ApiKey.objects.select_related("person")
+        if person := _person(options["person"]):
+            rows = rows.filter(person=person, is_personal=True)
+        keys = [_key_values(key, now) for key in rows]
         if options["json"]:
             for key in keys:
                 self.stdout.write(json.dumps(key, ensure_ascii=False))
@@ -113,6 +125,14 @@ class Command(BaseCommand):
             self.stderr.write(f"{key} is revoked.")
         else:
             self.stderr.write(f"{key} was revoked before.")
+
+
+def _person(name: str | None) -> User | None:
+    """Return the account of an option; None without the option. Raises CommandError."""
+    person = User.objects.filter(username=name).first() if name is not None else None
+    if name is not None and person is None:
+        raise CommandError(f"There is no account {name!r}.")
+    return person
 
 
 def _expiry(text: str | None, now: datetime) -> datetime | None:
@@ -150,7 +170,8 @@ def _key_values(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "prefix": f"mh_{key.prefix}",
         "name": key.name,
-        "state": str(key.state(now)),
+        "state": str(key.state(now)) if is_upheld(key) else "refused",
+        "person": key.person.username if key.person and key.is_personal else None,
         "agents": key.agent_ids,
         "user": key.user_id,
         "scopes": key.scopes,
@@ -163,7 +184,7 @@ def _key_values(key: ApiKey, now: datetime) -> dict[str, Any]:
 
 def _cell(name: str, value: Any) -> str:
     if value is None:
-        return {"agents": "all", "user": "any"}.get(name, "-")
+        return {"agents": "all", "user": "any", "person": "service account"}.get(name, "-")
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ",".join(value) if isinstance(value, list) else str(value)

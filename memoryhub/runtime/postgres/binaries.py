@@ -32,7 +32,7 @@ INSTALLATIONS = {18: "pginstall18", 16: "pginstall"}
 NEWEST = max(INSTALLATIONS)
 SYSTEM_HOME = Path("/var/lib/memoryhub")
 ACCOUNT_NAME = "memoryhub"
-EXTERNAL_INSTEAD = "or set DATABASE_URL to a PostgreSQL 16+ of your own with pgvector"
+EXTERNAL_INSTEAD = "or set DATABASE_URL to a PostgreSQL 15+ of your own with pgvector"
 
 
 @dataclass(frozen=True)

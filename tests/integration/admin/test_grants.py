@@ -127,14 +127,18 @@ def test_a_request_outlives_its_half_hour_nowhere(boss: Client, hub: Hub, monkey
     assert boss.get(address).status_code == 400
 
 
-def test_a_deleted_account_leaves_a_refused_client(boss: Client, hub: Hub) -> None:
+def test_a_deleted_account_leaves_a_revoked_client(boss: Client, hub: Hub) -> None:
     kei = may_connect("kei")
     grant = granted(hub, kei)
     answer = boss.post(reverse("admin:auth_user_delete", args=[kei.pk]), {"post": "yes"})
     assert answer.status_code == 302 and not User.objects.filter(pk=kei.pk).exists()
     grant = OAuthGrant.objects.select_related("key", "person").get(pk=grant.pk)
     assert grant.person is None and not grants.is_upheld(grant)
-    assert "refused: the account has no access" in boss.get(list_of(OAuthGrant)).content.decode()
+    assert grant.key.revoked_at is not None and "The account was closed." in reasons_of(grant.key)
+
+
+def reasons_of(key: ApiKey) -> list[str]:
+    return list(AuditEntry.objects.filter(object_id=str(key.pk), verb="revoke").values_list("reason", flat=True))
 
 
 def test_jobs_that_a_client_ordered_lapse_with_the_persons_rights(hub: Hub) -> None:

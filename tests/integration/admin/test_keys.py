@@ -176,3 +176,38 @@ def test_a_keys_page_shows_its_use_and_no_digest(boss: Client, hub: Hub) -> None
 def test_a_new_key_may_only_read_unless_a_person_ticks_more(boss: Client) -> None:
     form = boss.get(reverse("admin:memoryhub_apikey_add")).context["adminform"].form
     assert form.fields["scopes"].initial == ["read"]
+
+
+def test_a_key_is_the_makers_or_a_service_accounts(boss: Client, hub: Hub) -> None:
+    issue(boss, name="mine", is_personal="on")
+    issue(boss, name="deploy")
+    mine, deploy = ApiKey.objects.get(name="mine"), ApiKey.objects.get(name="deploy")
+    assert mine.is_personal and not deploy.is_personal and mine.person == deploy.person == User.objects.get()
+    issued = AuditEntry.objects.get(verb="issue", object_id=str(mine.pk))
+    assert issued.details["person"] == str(mine.person_id)
+    page = boss.get(list_of(ApiKey)).content.decode()
+    assert "service account (made by boss)" in page and hub.key.name in page
+
+
+def test_the_list_is_filtered_by_owner(boss: Client, hub: Hub) -> None:
+    issue(boss, name="mine", is_personal="on")
+    issue(boss, name="deploy")
+    other = User.objects.create_user("rin")
+    boss_id = User.objects.get(username="boss").pk
+
+    def listed(owner: object) -> set[str]:
+        rows = boss.get(list_of(ApiKey), {"owner": str(owner)}).context["cl"].queryset
+        return {row.name for row in rows}
+
+    assert listed(boss_id) == {"mine"} and listed(other.pk) == set()
+    assert listed("service") == {"deploy", hub.key.name}
+    assert listed("²") == listed("") == {"mine", "deploy", hub.key.name}
+
+
+def test_a_personal_key_of_an_account_without_access_is_shown_as_refused(boss: Client, hub: Hub) -> None:
+    issue(boss, name="mine", is_personal="on")
+    rin = User.objects.create_user("rin", is_active=False)
+    ApiKey.objects.filter(name="mine").update(person=rin)
+    assert "refused: the account has no access" in boss.get(list_of(ApiKey)).content.decode()
+    rin.delete()
+    assert "a deleted account" in boss.get(list_of(ApiKey)).content.decode()

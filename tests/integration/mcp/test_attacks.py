@@ -170,3 +170,10 @@ def test_fifty_at_once_are_served(web: Web, key: str) -> None:
 
     asyncio.run(crowd())
     assert Memory.objects.count() == 50
+
+
+@pytest.mark.parametrize("call", ["tools/call", "prompts/get"])
+def test_unknown_names_are_invalid_parameters(web: Web, key: str, call: str) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": call, "params": {"name": "zz", "arguments": {}}}
+    error = post(web, key, body, **{"MCP-Protocol-Version": "2025-11-25"}).json()["error"]
+    assert error["code"] == -32602 and "zz" in error["message"]

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from memoryhub.auth import grants
-from memoryhub.auth.models import ApiKey, AuditEntry, OAuthClient, OAuthGrant, OAuthToken
+from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, OAuthClient, OAuthGrant, OAuthToken
 from memoryhub.auth.roles import CURATOR
 from memoryhub.auth.throttling import KeyRateThrottle
 from memoryhub.mcp import application
@@ -358,6 +358,15 @@ def test_registrations_of_one_address_are_limited(oauth: Web, monkeypatch: Any) 
     assert [one.status_code for one in answers] == [201, 201, 429]
     assert 0 < int(answers[-1].headers["retry-after"]) <= 60
     assert [httpx2.post(f"{oauth.url}/token").status_code for _ in range(2)] == [401, 429]
+
+
+def test_calls_of_an_address_at_another_host_count(oauth: Web) -> None:
+    assert Flow(oauth.url).register().status_code == 201
+    CallSum.objects.update(host="another", calls=9)
+    answers = [Flow(oauth.url).register().status_code for _ in range(2)]
+    assert answers == [429, 429], "one here, and nine there"
+    CallSum.objects.filter(host="another").update(at=timezone.now() - timedelta(seconds=61))
+    assert Flow(oauth.url).register().status_code == 201
 
 
 def test_registrations_without_consent_fill_no_table(oauth: Web, browser: Browser, monkeypatch: Any) -> None:

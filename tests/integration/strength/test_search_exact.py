@@ -265,14 +265,23 @@ def test_given_vector_is_what_a_memory_is_found_by(client: APIClient) -> None:
     assert found["results"][0]["similarity"] == pytest.approx(1.0, abs=1e-3)
 
 
+def forget_statistics(table: str, columns: Sequence[str]) -> None:
+    """Make the planner know nothing of a table. Before PostgreSQL 18 only a superuser can."""
+    with connection.cursor() as cursor:
+        if connection.pg_version >= 180_000:
+            cursor.execute("SELECT pg_clear_relation_stats('public', %s)", [table])
+            for column in columns:
+                cursor.execute("SELECT pg_clear_attribute_stats('public', %s, %s, false)", [table, column])
+        else:
+            cursor.execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE oid = %s::regclass", [table])
+            cursor.execute("DELETE FROM pg_statistic WHERE starelid = %s::regclass", [table])
+
+
 @pytest.mark.django_db
 def test_rows_are_counted_once_where_the_planner_knows_nothing_of_them() -> None:
     """After an import, before the next ANALYZE: the planner expects a row or two of the actor."""
     library = fill(300)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_clear_relation_stats('public', 'strength_memoryindex')")
-        for column in ("actor_id", "space_id"):
-            cursor.execute("SELECT pg_clear_attribute_stats('public', 'strength_memoryindex', %s, false)", [column])
+    forget_statistics("strength_memoryindex", ("actor_id", "space_id"))
     plans: list[Any] = []
 
     def explain(execute: Any, sql: str, params: Any, *rest: Any) -> Any:

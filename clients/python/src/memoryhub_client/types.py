@@ -888,6 +888,19 @@ class Job(TypedDict):
     finished_at: str | None
 
 
+class KeyUsageRow(TypedDict):
+    """A day's calls that one API key caused."""
+
+    day: str
+    calls: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    key_id: str | None
+    name: str
+
+
 class LabelsIn(TypedDict, total=False):
     """New tags, kind and namespace; `{actorId}` is filled in."""
 
@@ -1492,6 +1505,8 @@ Spending = TypedDict("Spending", {
     "agent_id": 'str',
     "user_id": 'str | None',
     "results": 'list[UsageRow]',
+    "keys": 'list[KeyUsageRow] | None',
+    "users": 'list[UserUsageRow] | None',
     "today": 'Today',
     "from": 'str',
     "to": 'str',
@@ -1699,13 +1714,13 @@ class UsageRow(TypedDict):
     """A day's calls of one operation to one model."""
 
     day: str
-    operation: str
-    model: str
     calls: int
     failures: int
     input_tokens: int
     output_tokens: int
     cost: float | None
+    operation: str
+    model: str
 
 
 class UsedIn(Write, total=False):
@@ -1724,6 +1739,18 @@ class User(TypedDict):
     session_count: int
     message_count: int
     last_message_at: str | None
+
+
+class UserUsageRow(TypedDict):
+    """A day's calls for one user."""
+
+    day: str
+    calls: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    user_id: str | None
 
 
 class WebhookIn(Write, total=False):
@@ -1875,5 +1902,6 @@ class SleepRunsListQuery(Whose, Paging, total=False):
 
 
 class UsageGetQuery(Whose, total=False):
+    by: Literal["key", "user"]
     from_: str
     to: str

@@ -108,6 +108,7 @@ def test_what_is_polled_is_304_until_it_changes(client: APIClient) -> None:
         for known in (whole["ETag"], f'"another", {whole["ETag"].removeprefix("W/")}', "*"):
             again = client.get(address, headers={"If-None-Match": known})
             assert (again.status_code, again.content, again["ETag"]) == (304, b"", whole["ETag"]), address
+            assert "Content-Length" not in again, "0 would be the length of the answer that the client has"
             assert again["RateLimit"] and "Content-Type" not in again.headers
         tags[address] = whole["ETag"]
     Job.objects.filter(pk=planted.ids["job_id"]).update(attempts=7)

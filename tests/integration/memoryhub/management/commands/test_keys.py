@@ -9,6 +9,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 from rest_framework.test import APIClient
@@ -138,7 +139,7 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
     }
     assert rows["phone"]["agents"] == ["kana"] and rows["phone"]["last_used_at"] is not None
     assert rows["old"] == {
-        "prefix": f"mh_{old.prefix}", "name": "old", "state": "expired", "agents": None, "user": None,
+        "prefix": f"mh_{old.prefix}", "name": "old", "state": "expired", "person": None, "agents": None, "user": None,
         "scopes": ["read"], "trusted": True, "created_at": NOW.isoformat(), "last_used_at": None,
         "expires_at": NOW.isoformat(), "daily_tokens": None, "id": str(old.pk),
     }  # fmt: skip
@@ -148,6 +149,7 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
         "prefix",
         "name",
         "state",
+        "person",
         "agents",
         "user",
         "scopes",
@@ -159,8 +161,10 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
         "expires",
     ]
     assert head.split() == columns
-    assert next(line for line in lines if "gone" in line).split()[2:7] == [
+    assert next(line for line in lines if "gone" in line).split()[2:9] == [
         "revoked",
+        "service",
+        "account",
         "all",
         "hiroki",
         "read,write,curate,admin",
@@ -211,3 +215,21 @@ def environment() -> dict[str, str]:
             f"postgresql://{values['USER']}:{values['PASSWORD']}@{values['HOST']}:{values['PORT']}/{values['NAME']}"
         ),
     }
+
+
+def test_a_personal_key_is_of_an_account_that_may_do_what_it_does(kana: None) -> None:
+    User.objects.create_superuser("hanako")
+    User.objects.create_user("mika", is_staff=True)
+    text = keys("issue", "laptop", "--agent", "kana", "--person", "hanako")[0].strip()
+    keys("issue", "deploy", "--agent", "kana")
+    assert read(client_of(text), "kana", "hiroki").status_code == 200
+    rows = [json.loads(line) for line in keys("list", "--json", "--person", "hanako")[0].splitlines()]
+    assert [(row["name"], row["person"], row["state"]) for row in rows] == [("laptop", "hanako", "usable")]
+    assert "service account" in keys("list")[0]
+    User.objects.filter(username="hanako").update(is_active=False)
+    assert read(client_of(text), "kana", "hiroki").status_code == 401
+    assert [json.loads(line)["state"] for line in keys("list", "--json")[0].splitlines()] == ["usable", "refused"]
+    with pytest.raises(CommandError, match="may not do what this key would do"):
+        keys("issue", "phone", "--person", "mika")
+    with pytest.raises(CommandError, match="no account 'nobody'"):
+        keys("issue", "phone", "--person", "nobody")
