@@ -415,6 +415,7 @@ def apply_values(memory: Memory, values: Mapping[str, Any], by: Principal) -> No
         memory.content_digest = content_digest(memory.content)
         if not by.is_trusted:  # an approval is bound to the exact text (SPEC M10)
             memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
+            memory.cues = ""
 
 
 def plan_many(memories: Iterable[Memory], verb: str) -> BatchResult:
