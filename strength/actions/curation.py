@@ -42,7 +42,7 @@ from strength.actions.revisions import (
     unversioned_state,
 )
 from strength.actions.search import index_memory
-from strength.actions.second_review import APPROVER, approval_to_note, seen_version
+from strength.actions.second_review import approval_to_note, seen_version
 from strength.actions.tombstones import (
     BlockedByTombstone,
     find_tombstone,
@@ -53,6 +53,7 @@ from strength.actions.tombstones import (
 from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
+    APPROVER,
     CURATED_FIELDS,
     FIRST_APPROVAL_VERB,
     NO_UNTRUSTED_CUES,
