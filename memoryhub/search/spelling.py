@@ -4,12 +4,13 @@ For searches that find nothing: typing errors, and names written together or apa
 """
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
-from memoryhub.search.analysis import ENGLISH_STOP_WORDS, KATAKANA, UNSPACED, fold
+from memoryhub.search.analysis import ENGLISH_STOP_WORDS, KATAKANA, MAX_WORD_CHARACTERS, UNSPACED, fold
 
 LETTERS_PER_ERROR: Final = 5
 MAX_ERRORS: Final = 2
@@ -20,9 +21,15 @@ MIN_SIMILARITY: Final = 0.7
 
 MAX_QUERY_WORDS: Final = 20
 MAX_COMPARED: Final = 5
+MAX_NEAR_WORDS: Final = 20_000
+"""Words that are compared for a query, the newest texts' first: texts may be made of nothing else."""
+
 
 RESPELT_SHARE: Final = 0.7
 """Weight of a replaced word relative to an exact one."""
+
+_Near = Mapping[tuple[str, int], list[str]]
+"""Words by first letter and length, in the order of the texts."""
 
 _WORD: Final = re.compile(f"[{KATAKANA}]{{3,}}|[^\\W\\d_{UNSPACED}]+")
 
@@ -33,22 +40,28 @@ def respelt(query: str, texts: Iterable[str]) -> str:
     if not asked:
         return ""
     known = [_words(text) for text in texts]
-    vocabulary = set(chain.from_iterable(known))
+    vocabulary = dict.fromkeys(chain.from_iterable(known))
     joined = [first + second for first, second in pairwise(asked) if first + second in vocabulary]
-    apart = {"".join(pair): " ".join(pair) for words in known for pair in pairwise(words) if "".join(pair) in asked}
-    similar = [apart.get(word) or _similar(word, vocabulary) for word in asked]
+    wanted = set(asked)
+    apart = {"".join(pair): " ".join(pair) for words in known for pair in pairwise(words) if "".join(pair) in wanted}
+    near: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for word in vocabulary:
+        near[word[0], len(word)].append(word)
+    limit = MAX_NEAR_WORDS // len(asked)
+    similar = [apart.get(word) or _similar(word, near, limit) for word in asked]
     return " ".join(dict.fromkeys(filter(None, [*joined, *similar])))
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(fold(text))
+    return [word for word in _WORD.findall(fold(text)) if len(word) <= MAX_WORD_CHARACTERS]
 
 
-def _similar(word: str, vocabulary: set[str]) -> str:
+def _similar(word: str, near: _Near, limit: int) -> str:
     """Return the most similar word with the same first letter: few errors are in the first one."""
     allowed = min(MAX_ERRORS, len(word) // LETTERS_PER_ERROR)
-    near = [other for other in vocabulary if other[0] == word[0] and abs(len(other) - len(word)) <= allowed]
-    best = get_close_matches(word, sorted(near), n=MAX_COMPARED, cutoff=MIN_SIMILARITY)
+    lengths = sorted(range(len(word) - allowed, len(word) + allowed + 1), key=lambda length: abs(length - len(word)))
+    others = islice(chain.from_iterable(near.get((word[0], length), ()) for length in lengths), limit)
+    best = get_close_matches(word, sorted(others), n=MAX_COMPARED, cutoff=MIN_SIMILARITY)
     return next((other for other in best if errors(word, other) <= allowed), "")
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from conversations.actions.writing import writing_for
 from memoryhub.auth.screening import Screening
@@ -17,11 +18,13 @@ from memoryhub.llm.client import complete_in_halves, complete_json
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from strength.actions.contradictions import Step
+from strength.actions.revisions import TRUST
 from strength.actions.search import index_memory
 from strength.domain.cues import CUES_SCHEMA, MAX_MEMORIES, cues_found, text_blocks
 from strength.domain.policy import ExtractionPolicy
-from strength.models import Memory, MemoryChange
+from strength.models import Memory, MemoryChange, MemoryRevision
 from strength.models.locks import lock_shared
 
 CUES_KIND: Final = "write_cues"
@@ -41,8 +44,15 @@ def actors_without_cues(*, since: datetime) -> list[UUID]:
 
 
 def without_cues(actor: Actor, since: datetime, after: UUID | None = None) -> list[Memory]:
-    """Return the first memories of one call that were written since then, after that one."""
+    """Return the first memories of one call that were written since then, after that one.
+
+    Without those that were ever untrusted: a person approved what such a text says, not what it may ask of a model.
+    """
     rows = Memory.objects.of([actor.pk]).active().filter(cues="", created_at__gte=since)
+    untrusted = MemoryRevision.objects.filter(
+        actor_id=OuterRef("actor_id"), memory=OuterRef("pk"), beside__contains={TRUST: Trust.UNTRUSTED}
+    )
+    rows = rows.exclude(Exists(untrusted))
     return list((rows.filter(pk__gt=after) if after else rows).order_by("pk")[:MAX_MEMORIES])
 
 

@@ -42,7 +42,7 @@ from strength.actions.revisions import (
     unversioned_state,
 )
 from strength.actions.search import index_memory
-from strength.actions.second_review import APPROVER, approval_to_note, seen_version
+from strength.actions.second_review import approval_to_note, seen_version
 from strength.actions.tombstones import (
     BlockedByTombstone,
     find_tombstone,
@@ -53,6 +53,7 @@ from strength.actions.tombstones import (
 from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
+    APPROVER,
     CURATED_FIELDS,
     FIRST_APPROVAL_VERB,
     NO_UNTRUSTED_CUES,
@@ -415,6 +416,7 @@ def apply_values(memory: Memory, values: Mapping[str, Any], by: Principal) -> No
         memory.content_digest = content_digest(memory.content)
         if not by.is_trusted:  # an approval is bound to the exact text (SPEC M10)
             memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
+            memory.cues = ""
 
 
 def plan_many(memories: Iterable[Memory], verb: str) -> BatchResult:

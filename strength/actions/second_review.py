@@ -12,12 +12,12 @@ from django.contrib.auth.models import User
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.auth.models import OAuthGrant
+from memoryhub.auth.models import ApiKey, OAuthGrant
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import check_reach
-from strength.domain.memories import FIRST_APPROVAL_VERB, ScopeLevel, Status, WrongState
+from strength.domain.memories import APPROVER, FIRST_APPROVAL_VERB, ScopeLevel, Status, WrongState
 from strength.domain.policy import ALL_WAITING, SHARED, ReviewPolicy
 from strength.models import Memory, MemoryRevision, ReviewRule
 
@@ -25,8 +25,6 @@ NEEDS: Final = ("strength.change_memory", "strength.change_merge")
 """Permissions to review."""
 
 BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
-APPROVER: Final = "approver"
-"""Key of the first approver in `MemoryRevision.beside`."""
 
 
 def reviewing() -> QuerySet[User]:
@@ -42,31 +40,36 @@ def first_approval(memory: Memory) -> MemoryRevision | None:
     if memory.status != Status.PENDING:
         return None
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory, number=memory.version)
-    return rows.filter(verb=FIRST_APPROVAL_VERB).first()
+    return rows.filter(verb=FIRST_APPROVAL_VERB, beside__has_key=APPROVER).first()
 
 
 def first_approvals_of(memories: Collection[Memory]) -> dict[UUID, str]:
     """Return who has approved first, by memory, where two are needed."""
     rows = MemoryRevision.objects.filter(
         actor_id__in={memory.actor_id for memory in memories}, memory__in=[memory.pk for memory in memories],
-        verb=FIRST_APPROVAL_VERB, number=F("memory__version"),
+        verb=FIRST_APPROVAL_VERB, number=F("memory__version"), beside__has_key=APPROVER,
     )  # fmt: skip
     names = dict(rows.values_list("memory_id", "who_name"))
     return {memory.pk: names[memory.pk] for memory in memories if memory.pk in names and needs_second_approval(memory)}
 
 
-def needs_second_approval(memory: Memory) -> bool:
-    """Return whether the policy asks for two people, and there are two who may review."""
+def needs_second_approval(memory: Memory, scope_level: str = "") -> bool:
+    """Return whether the policy asks for two people, and there are two who may review; `scope_level` is a new one."""
     mode = effective_policy(ReviewPolicy, memory.agent, memory.actor).second_reviewer
-    applies = mode == ALL_WAITING or (mode == SHARED and memory.scope_level != ScopeLevel.PROJECT)
+    applies = mode == ALL_WAITING or (mode == SHARED and (scope_level or memory.scope_level) != ScopeLevel.PROJECT)
     return applies and len(reviewing()[:2]) > 1
 
 
 def approver_of(by: Principal) -> str:
-    """Return who decides: a person also through the client or the rule that acts for them, otherwise the key."""
+    """Return who decides: a person also through their clients, rules and all keys that they made, otherwise the key.
+
+    A service account's key is its maker's too: they have its text, and so could approve twice.
+    """
     person = None
     if by.kind is PrincipalKind.KEY:
-        person = OAuthGrant.objects.filter(key=by.key_id).values_list("person", flat=True).first()
+        person = ApiKey.objects.filter(pk=by.key_id).values_list("person", flat=True).first()
+        if person is None:  # granted before keys had persons
+            person = OAuthGrant.objects.filter(key=by.key_id).values_list("person", flat=True).first()
     elif by.kind is PrincipalKind.JOB:
         person = ReviewRule.objects.filter(pk=by.id).values_list("person", flat=True).first()
     return by.pk if person is None else of_person(person)
@@ -81,7 +84,8 @@ def approval_to_note(memory: Memory, verb: str, edits: Mapping[str, Any], by: Pr
 
     Raises WrongState where the same person approves again, or for another verb; Forbidden where the caller may not.
     """
-    if not needs_second_approval(memory):
+    scope_level = edits.get("scope_level", memory.scope_level)
+    if not needs_second_approval(memory, scope_level):
         return ""
     if verb != "approve":
         raise WrongState(_("Two people must approve it: use “Approve”."))
@@ -92,7 +96,7 @@ def approval_to_note(memory: Memory, verb: str, edits: Mapping[str, Any], by: Pr
         return ""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))
-    check_reach({"scope_level": memory.scope_level, "status": Status.ACTIVE}, by)
+    check_reach({"scope_level": scope_level, "status": Status.ACTIVE}, by)
     return approver
 
 

@@ -157,6 +157,9 @@ FORGET_VERB = "ask_to_forget"
 FIRST_APPROVAL_VERB = "approve_first"
 """Verb of revisions by the first of two people who approve; the memory stays pending."""
 
+APPROVER = "approver"
+"""Key of the first approver in `MemoryRevision.beside`."""
+
 
 class FeedChange(StrEnum):
     """Kinds of changes in the feed; whatever is no other kind is `changed`."""

@@ -1,20 +1,21 @@
 """Records of curation: revisions, change feed, merges, tombstones, saved views, news, review instructions and holds."""
 
+from collections.abc import Mapping
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
-from django.db.models import F, Prefetch, Q
+from django.db.models import F, Func, JSONField, Prefetch, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.models import NumberedVersion
 from memoryhub.auth.principals import PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
-from strength.domain.memories import FIRST_APPROVAL_VERB, FeedChange, TombstoneReason
+from strength.domain.memories import APPROVER, FIRST_APPROVAL_VERB, FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import RELATED_ROWS, Memory
 from strength.models.sleep import SleepRun, choices
@@ -58,6 +59,11 @@ class MemoryRevision(NumberedVersion):
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.number}"
+
+    @classmethod
+    def export_columns(cls) -> Mapping[str, Any]:
+        """Return `beside` without who approved first: another installation has other people with the same ids."""
+        return {"beside": Func(F("beside"), template=f"(%(expressions)s - '{APPROVER}')", output_field=JSONField())}
 
 
 class MemoryChange(models.Model):

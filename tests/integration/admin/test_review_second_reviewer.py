@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.actions import issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry, OAuthClient, OAuthGrant
-from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, curator
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, Scope, curator
 from strength.actions.curation import apply_transition, edit_memory, relabel_memory, restore_revision
 from strength.actions.curation_sets import curate_many
 from strength.actions.forgetting import _await_review
 from strength.actions.merges import undo as undo_batch
 from strength.actions.revisions import undo_revision
+from strength.actions.second_review import first_approvals_of
 from strength.actions.what_if import what_if
 from strength.admin.review import review_badge
 from strength.domain.memories import FIRST_APPROVAL_VERB, FORGET_VERB, Labels, ScopeLevel, Status, WrongState
@@ -29,6 +32,7 @@ from tests.integration.admin.conftest import BY, NOW, Hub, list_of, logged_in, p
 from tests.integration.admin.test_review import STRANGER, fresh, press, queue, told, undo, waiting
 from tests.integration.admin.test_review_alike import decide, page_for, versions, written
 from tests.integration.admin.test_review_team import person
+from tests.integration.memoryhub.importexport.conftest import empty_the_installation, exported, run
 
 AYA, KEN = curator(900_001, "aya"), curator(900_002, "ken")
 
@@ -84,6 +88,17 @@ def test_what_other_agents_read_needs_two(hub: Hub) -> None:
         memory = written(own, f"Be brief, {level}.", scope_level=level)
         assert approve(memory, AYA).status == Status.PENDING
         assert approve(memory, KEN).status == Status.ACTIVE
+
+
+def test_who_makes_it_one_that_other_agents_read_needs_another_too(hub: Hub) -> None:
+    asks_for(hub, "shared")
+    own = actor_for_writing(BY, hub.agent.pk, "", now=NOW)
+    memory, universal = written(own, "Be brief."), {"scope_level": ScopeLevel.UNIVERSAL}
+    changed = approve(memory, AYA, values=universal)
+    assert (changed.status, changed.scope_level) == (Status.PENDING, ScopeLevel.UNIVERSAL)
+    with pytest.raises(WrongState):
+        approve(memory, AYA)
+    assert approve(memory, KEN).status == Status.ACTIVE
 
 
 def test_a_closed_account_does_not_count(two: Hub) -> None:
@@ -276,6 +291,44 @@ def test_keys_decide_as_themselves_and_clients_as_their_person(two: Hub, make_cl
     assert approve(again, curator(aya.pk, "aya")).status == Status.PENDING
     with pytest.raises(WrongState):
         approve(again, Principal(kind=PrincipalKind.KEY, id=str(key.pk), name="one"))
+
+
+@pytest.mark.parametrize("is_personal", [True, False])
+def test_a_person_and_the_keys_that_they_made_are_one(two: Hub, is_personal: bool) -> None:
+    aya, ken = User.objects.filter(username__startswith="reviewer").order_by("username")
+    made: dict[str, Any] = {
+        "name": "made",
+        "scopes": list(Scope),
+        "agent_ids": None,
+        "person": aya,
+        "by": BY,
+        "now": NOW,
+    }
+    by_keys = [issue_key(**made, is_personal=is_personal)[0].principal() for _number in range(2)]
+    identities = [curator(aya.pk, "aya"), *by_keys]
+    for number, first in enumerate(identities):
+        memory = waiting(two, f"Owns canoe {number}")
+        assert approve(memory, first).status == Status.PENDING
+        for again in identities:
+            with pytest.raises(WrongState, match="You have approved it"):
+                approve(memory, again)
+        assert approve(memory, curator(ken.pk, "ken")).status == Status.ACTIVE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_first_approval_counts_on_its_installation_alone(two: Hub, tmp_path: Path) -> None:
+    memory = waiting(two, "Likes tea")
+    approve(memory, AYA)
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(exported())
+    assert "differs" not in run("import", file)
+    empty_the_installation()
+    run("import", file)
+    assert exported() == file.read_bytes()
+    moved = fresh_with_owner(memory)
+    assert verbs(moved) == ["create", FIRST_APPROVAL_VERB] and not first_approvals_of([moved])
+    assert approve(moved, KEN).status == Status.PENDING, "person 900001 is another one here"
+    assert approve(moved, AYA).status == Status.ACTIVE
 
 
 def test_what_if_shows_what_both_approvals_do(two: Hub) -> None:

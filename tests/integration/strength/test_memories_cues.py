@@ -83,6 +83,21 @@ def test_an_untrusted_key_may_not_send_any(client: APIClient) -> None:
     assert Memory.objects.get().cues == ""
 
 
+def test_a_text_of_an_untrusted_key_has_no_cues_of_the_former_text(client: APIClient) -> None:
+    """Otherwise what it writes would be found by words that a trusted source wrote for another text."""
+    stranger = client_with_key(is_trusted=False)
+    written = stranger.post(f"{API}/memories", {**WHO, "content": TEXT}).json()
+    address = f"{API}/memories/{written['id']}"
+    with_cues = client.patch(address, {"cues": CUES}, headers={"If-Match": '"1"'}).json()
+    assert (with_cues["cues"], with_cues["trust"]) == (CUES, "untrusted")
+    edited = stranger.patch(address, {"content": "The user never travels."}, headers={"If-Match": '"2"'}).json()
+    assert edited["cues"] == ""
+    assert term_id("allergi") not in MemoryIndex.objects.get().words.indices()
+    revision = client.get(f"{address}/revisions").json()["results"][1]["id"]
+    restored = stranger.post(f"{address}/restore", {"revision_id": revision}, headers={"If-Match": '"3"'})
+    assert restored.status_code == 400, restored.content
+
+
 def test_too_many_are_refused(client: APIClient) -> None:
     refused = client.post(f"{API}/memories", {**WHO, "content": TEXT, "cues": "x" * (MAX_CUES_LENGTH + 1)})
     assert refused.status_code == 400

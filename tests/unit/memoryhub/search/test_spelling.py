@@ -1,5 +1,8 @@
 """Queries whose words no text has are read as the words of the texts that they resemble."""
 
+from random import Random
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,3 +52,22 @@ def test_errors_are_counted(word: str, other: str, number: int) -> None:
 def test_any_text_is_read(query: str, texts: list[str]) -> None:
     found = respelt(query, texts).split()
     assert len(found) <= 4 * MAX_QUERY_WORDS
+
+
+@pytest.mark.parametrize(("first", "length"), [("a", 6), ("ab" * 19, 2), ("ab" * 990, 2)])
+def test_texts_made_to_be_slow_take_about_the_usual_time(first: str, length: int) -> None:
+    """Words with one first letter and one length are all compared with each word of the query."""
+    random = Random(1)
+
+    def words(number: int, first: str, length: int) -> str:
+        return " ".join(first + "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=length)) for _ in range(number))
+
+    def seconds(query: str, texts: list[str]) -> float:
+        started = process_time()
+        respelt(query, texts)
+        return process_time() - started
+
+    number = 2_000 // (len(first) + length + 1)
+    hostile = [words(number, first, length) for _ in range(300)]
+    usual = [words(280, "", 6) for _ in range(300)]
+    assert seconds(words(20, first, length), hostile) < 1 + 3 * seconds(words(20, "", 6), usual)
