@@ -290,15 +290,13 @@ def _change(
             forget_sources([locked.pk])
             forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
         if entry is not None and (is_rewritten or locked.cues != before["cues"]):
-            if (locked.content, locked.cues) != found_by:  # changed concurrently
-                entry = _index_entry((locked.content, locked.cues), spaces)
-            index_memory(locked, entry, spaces)
+            found_now = locked.content, locked.cues  # other than `found_by` after a concurrent change
+            index_memory(locked, entry if found_now == found_by else _index_entry(found_now, spaces), spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
             revision_data[STRENGTH] = locked.strength
-        if approver:
-            verb, revision_data[APPROVER] = FIRST_APPROVAL_VERB, approver
-        store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=revision_data, batch=batch)
+        change = {"before": before, "by": by, "reason": reason, "now": now, "batch": batch}
+        _store_version(locked, verb=verb, approver=approver, beside=revision_data, change=change)
         screening.record(by=by, row=locked, now=now)
         if STRENGTH in revision_data:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
@@ -310,6 +308,16 @@ def _change(
 def _index_entry(found_by: tuple[str, str], spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
     content, cues = found_by
     return index_entries([content], spaces, cues=[cues])[0]
+
+
+def _store_version(
+    locked: Memory, *, verb: str, approver: str, beside: dict[str, Any], change: Mapping[str, Any]
+) -> None:
+    """Store the revision of a change; a first approval has its own verb (ADR 67)."""
+    if approver:
+        store_change(locked, verb=FIRST_APPROVAL_VERB, beside={**beside, APPROVER: approver}, **change)
+    else:
+        store_change(locked, verb=verb, beside=beside, **change)
 
 
 def _approver_to_note(

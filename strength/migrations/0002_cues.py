@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='memory',
             name='cues',
-            field=models.TextField(blank=True, db_default='', help_text='Other words by which searches find it.'),
+            field=models.TextField(blank=True, db_default='', default='', help_text='Other words by which searches find it.'),
         ),
     ]

@@ -111,7 +111,7 @@ class Memory(Facets, OwnedRow):
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
     metadata = models.JSONField(default=dict, db_default={}, blank=True, help_text="Metadata of the client, by key.")
-    cues = models.TextField(blank=True, db_default="", help_text="Other words by which searches find it.")
+    cues = models.TextField(blank=True, default="", db_default="", help_text="Other words by which searches find it.")
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = KeyWithinActor(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
