@@ -119,10 +119,12 @@ _IS_HANGUL_OR_HAN: Final = re.compile(f"[{HAN}{_HANGUL}]+")
 _stemmers = threading.local()
 
 
-def analyse(text: str) -> Counter[str]:
-    """Return the terms of a text with their counts, without stop words."""
+def analyse(text: str, *, as_written: bool = False) -> Counter[str]:
+    """Return the terms of a text with their counts, without stop words; `as_written` keeps variants of kanji apart."""
     plain = _plain(text)
     folded, words = _folded(plain), _case_parts(plain)
+    if not as_written and not folded.isascii():
+        folded = folded.translate(_VARIANT_KANJI)
     if folded.isascii():  # a twentieth of the look-ups
         return _word_terms([*words, *(word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded))])
     grams: list[str] = []
@@ -154,7 +156,10 @@ def is_unspaced(text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Normalise widths, cases, accents, variants of kanji, thousands separators and invisible characters."""
+    """Normalise widths, cases, accents, thousands separators and invisible characters.
+
+    Not variants of kanji: searches find one by the other, but a name that is spelt anew is no repetition.
+    """
     return _folded(_plain(text))
 
 
@@ -169,7 +174,7 @@ def _plain(text: str) -> str:
 
 def _folded(plain: str) -> str:
     folded = _without_thousands(plain.casefold())
-    return folded if plain.isascii() else _FINAL_LONG_SOUND.sub("", folded).translate(_VARIANT_KANJI)
+    return folded if plain.isascii() else _FINAL_LONG_SOUND.sub("", folded)
 
 
 def _without_thousands(text: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, islice
 from operator import mul
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,9 @@ MAX_DOCUMENT_TERMS: Final = 1_000
 
 CUE_SHARE: Final = 0.5
 """Weight of a memory's cue relative to a word that its text has once."""
+
+MIN_CUE_TERMS: Final = 200
+"""Terms of cues that a long text leaves room for; 500 characters of Japanese may have 1,000."""
 
 MAX_QUERY_TERMS: Final = 200
 """The terms with the greatest weights; pgvector allows 16,000."""
@@ -125,12 +128,13 @@ def term_share(term: str) -> float:
 def document_weights(terms: Counter[str], length: float | None = None, cues: Iterable[str] = ()) -> dict[int, float]:
     """Return the text's `MAX_DOCUMENT_TERMS` greatest term-frequency weights of BM25, in (0, 1], by term id.
 
-    `length` is its `text_length`, if known. `cues` are terms that it lacks, see CUE_SHARE.
+    `length` is its `text_length`, if known. `cues` are terms that it lacks, see CUE_SHARE; they count to the limit.
     """
     norm = ((text_length(terms) if length is None else length) / PIVOT_LENGTH) ** LENGTH_EXPONENT
-    heaviest = terms.most_common()[:MAX_DOCUMENT_TERMS]
+    room = max(MIN_CUE_TERMS, MAX_DOCUMENT_TERMS - len(terms))
+    hints = {term_id(term): CUE_SHARE / (1 + norm) for term in islice(cues, room)}
+    heaviest = terms.most_common()[: MAX_DOCUMENT_TERMS - len(hints)]
     # On a collision of ids, keep the greater weight.
-    hints = {term_id(term): CUE_SHARE / (1 + norm) for term in cues}
     return hints | {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
 
 

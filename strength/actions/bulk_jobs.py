@@ -135,17 +135,19 @@ def latest_job(batch: UUID) -> Any:
 
 
 def run_batch(job: JobContext) -> None:
-    """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
+    """Apply or undo a batch from where the last attempt stopped, a slice in a transaction.
+
+    The caller's rights are read for each slice, as they may be lost during minutes of work. Raises OrderLapsed.
+    """
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
-    by = caller_of(job)
-    assert by is not None, "only callers order it"
     # The reason is a person's words, which must not be stored in a job.
     reason = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"]).reason
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])
     total = revisions.count() if verb == UNDO else len(memory_ids)
     for start in range(job.cursor or 0, total, SLICE_SIZE):
-        end = min(start + SLICE_SIZE, total)
+        end, by = min(start + SLICE_SIZE, total), caller_of(job)
+        assert by is not None, "only callers order it"
         with job.step(cursor=end, done=end, total=total):
             if verb == UNDO:
                 undo_many(revisions=revisions[start:end], batch=batch, by=by, reason=reason, now=clock())

@@ -189,7 +189,7 @@ class EntryWords:
     def of(cls, text: str) -> "EntryWords":
         folded = fold(text)
         numbers = frozenset(_NUMBER.findall(folded))
-        return cls(frozenset(analyse(text)), numbers, len(_NEGATION.findall(folded)))
+        return cls(frozenset(analyse(text, as_written=True)), numbers, len(_NEGATION.findall(folded)))
 
     def repeats(self, older: "EntryWords") -> bool:
         """Return whether an older entry has all terms and numbers of this one, and as many negations.

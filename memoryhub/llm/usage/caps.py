@@ -18,6 +18,8 @@ DEMO_PROVIDER: Final = "demo"
 
 
 DAY_SECONDS: Final = 86_400
+MAX_HEADER_NUMBER: Final = 999_999_999_999_999
+"""Greatest integer of a structured field (RFC 9651)."""
 
 
 def _or_null(check: Check) -> Check:
@@ -85,12 +87,13 @@ class TokenQuota:
     @property
     def policy(self) -> str:
         """Return the item of the header `RateLimit-Policy`."""
-        return f'"{self.name}";q={self.limit};qu="tokens";w={DAY_SECONDS}'
+        return f'"{self.name}";q={min(self.limit, MAX_HEADER_NUMBER)};qu="tokens";w={DAY_SECONDS}'
 
     @property
     def state(self) -> str:
         """Return the item of the header `RateLimit`."""
-        return f'"{self.name}";r={max(0, self.limit - self.used)};t={self.seconds}'
+        remaining = min(max(0, self.limit - self.used), MAX_HEADER_NUMBER)
+        return f'"{self.name}";r={remaining};t={self.seconds}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -610,6 +610,28 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     assert MemoryRevision.objects.filter(batch=batch).count() == 5
 
 
+LEAVES_MEANWHILE = """
+CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN UPDATE auth_user SET is_active = false WHERE username = 'boss'; RETURN NULL; END $$;
+CREATE TRIGGER leave AFTER INSERT ON strength_memoryrevision
+FOR EACH ROW WHEN (NEW.verb = 'pin') EXECUTE FUNCTION leave();
+"""
+
+
+def test_a_job_ends_whose_person_leaves_while_it_runs(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strength.actions.bulk_jobs.SLICE_SIZE", 2)
+    rows = [hub.remember(f"memory {number}") for number in range(5)]
+    by, keys = curator(User.objects.get(username="boss").pk, "boss"), [row.pk for row in rows]
+    enqueue_curation(memory_ids=keys, verb="pin", by=by, reason="", seen_at=timezone.now(), now=NOW)
+    connection.check_constraints()
+    with connection.cursor() as cursor:
+        cursor.execute(LEAVES_MEANWHILE)
+    run_jobs()
+    job = Job.objects.get(kind="curate_memories")
+    assert job.state == "failed" and "no longer has access" in job.error
+    assert Memory.objects.filter(pinned=True, pk__in=keys).count() == 2, "the first slice stays"
+
+
 @pytest.mark.parametrize(("verb", "permission"), [("archive", "change_memory"), ("delete", "delete_memory")])
 @pytest.mark.parametrize("keeps_it", [True, False])
 def test_a_job_needs_the_permission_that_its_curator_had(

@@ -16,6 +16,7 @@ from memoryhub.search.bm25 import (
     MAX_DOCUMENT_TERMS,
     MAX_OTHER_DOCUMENTS,
     MAX_QUERY_TERMS,
+    MIN_CUE_TERMS,
     PIVOT_LENGTH,
     Frequencies,
     QueryWords,
@@ -86,6 +87,16 @@ def test_document_weights_keep_the_heaviest_terms() -> None:
 
     assert len(weights) == MAX_DOCUMENT_TERMS
     assert term_id("cat") in weights
+
+
+@pytest.mark.parametrize(("words", "cues"), [(0, 2_000), (10, 990), (700, 990), (3_000, 990), (3_000, 3)])
+def test_cues_count_to_the_limit_and_leave_most_of_the_text(words: int, cues: int) -> None:
+    """A longer row would be moved out of the table, which scans read."""
+    terms = Counter({f"t{number}": 1 for number in range(words)})
+    weights = document_weights(terms, cues=[f"cue{number}" for number in range(cues)])
+    of_text = weights.keys() & {term_id(term) for term in terms}
+    assert len(weights) <= MAX_DOCUMENT_TERMS and len(of_text) >= min(words, MAX_DOCUMENT_TERMS - MIN_CUE_TERMS) - 1
+    assert len(weights) - len(of_text) >= min(cues, MIN_CUE_TERMS) - 1, "ids may collide"
 
 
 def test_idf_of_a_rarer_term_is_greater() -> None:

@@ -210,3 +210,11 @@ def test_likeness_is_symmetrical_and_between_zero_and_one(one: str, other: str) 
 @pytest.mark.parametrize(("one", "other", "is_same"), TABLES["wordings"])
 def test_wording_differs_by_more_than_punctuation_and_emphasis(one: str, other: str, is_same: bool) -> None:
     assert (wording_digest(one) == wording_digest(other)) is is_same
+
+
+@pytest.mark.parametrize(("one", "other"), [("担当は渡邊さんです。", "担当は渡辺さんです。"), ("髙橋部長", "高橋部長")])
+def test_a_name_that_is_spelt_anew_is_no_repetition(one: str, other: str) -> None:
+    """Searches find one by the other, but a correction of a name must not be taken for the former text."""
+    assert wording_digest(one) != wording_digest(other)
+    assert fingerprint(one).digest != fingerprint(other).digest
+    assert analyse(one) == analyse(other)

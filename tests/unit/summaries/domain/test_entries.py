@@ -138,6 +138,7 @@ def test_what_is_known_is_not_said_again() -> None:
         ("データベースはPostgreSQLを使う。", "データベースはPostgreSQLを使う", True),
         ("データベースはPostgreSQLを使わない。", "データベースはPostgreSQLを使う。", False),
         ("会議は東京で行う。", "会議は大阪で行う。", False),
+        ("担当は渡邊さん。", "担当は渡辺さん。", False),
         ("?!", "?!", False),
     ],
 )

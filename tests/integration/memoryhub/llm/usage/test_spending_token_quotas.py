@@ -1,5 +1,6 @@
 """Tokens of a day by key and by user: what counts, the caps, the headers, and where they are shown (SPEC O11)."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from conversations.models import Message
 from memoryhub.auth.models import ApiKey
 from memoryhub.embeddings import registry
 from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.llm.usage.caps import TokenQuota
 from memoryhub.llm.usage.models import CapReached, LedgerEntry
 from memoryhub.tenancy.models import Actor, Agent
 from tests.conftest import client_with_key, run_jobs
@@ -174,3 +176,10 @@ def test_screens_show_tokens_by_key(kana: Agent) -> None:
     key.delete()
     (row,) = {g["id"]: g["rows"] for g in browser.get(reverse("spending")).context["groups"]}["keys"]
     assert row["name"] == str(key.pk) or row["name"] == str(entry.key_id)
+
+
+@pytest.mark.parametrize("limit", [0, 10**15 - 1, 10**15, 2**63 - 1, 10**30])
+def test_headers_have_integers_of_at_most_15_digits(limit: int) -> None:
+    quota = TokenQuota("user-tokens", limit, 0, 60)
+    numbers = [int(number) for number in re.findall(r"=(\d+)", f"{quota.policy}{quota.state}")]
+    assert len(numbers) == 4 and max(numbers) <= 999_999_999_999_999
