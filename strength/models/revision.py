@@ -62,7 +62,7 @@ class MemoryRevision(NumberedVersion):
 
     @classmethod
     def export_columns(cls) -> Mapping[str, Any]:
-        """Return `beside` without who approved first: another installation has other people with the same ids."""
+        """Return the undo data without who approved first: another installation has other people with the same ids."""
         return {"beside": Func(F("beside"), template=f"(%(expressions)s - '{APPROVER}')", output_field=JSONField())}
 
 
