@@ -28,8 +28,8 @@ MAX_INSTRUCTIONS_LENGTH = 4_000
 class MemoryRevision(NumberedVersion):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
-    `after` holds all curated values, so that any single revision can be restored; `beside` the other values that the
-    change replaced, for undo.
+    `after` holds all curated values, so that any single revision can be restored. The other values that the change
+    replaced are kept for undo.
     """
 
     memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="revisions")
