@@ -31,14 +31,8 @@ from strength.actions.review_team import (
     snoozed_until,
     write_comment,
 )
-from strength.actions.second_review import (
-    APPROVER,
-    first_approval,
-    needs_second_approval,
-    of_person,
-    users_with_second_reviewer,
-)
-from strength.domain.memories import WrongState
+from strength.actions.second_review import first_approval, needs_second_approval, of_person, users_with_second_reviewer
+from strength.domain.memories import APPROVER, WrongState
 from strength.domain.review import COUNT, Decision, Item, Sort
 from strength.models import Memory, MemoryRevision, Merge, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
