@@ -66,7 +66,7 @@ def approver_of(by: Principal) -> str:
     A service account's key is its maker's too: they have its text, and so could approve twice.
     """
     person = None
-    if by.kind is PrincipalKind.KEY and by.key_id is not None:
+    if by.key_id is not None:
         person = ApiKey.objects.filter(pk=by.key_id).values_list("person", flat=True).first()
         if person is None:  # granted before keys had persons
             person = OAuthGrant.objects.filter(key=by.key_id).values_list("person", flat=True).first()

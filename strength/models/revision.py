@@ -28,8 +28,8 @@ MAX_INSTRUCTIONS_LENGTH = 4_000
 class MemoryRevision(NumberedVersion):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
-    `after` holds all curated values, so that any single revision can be restored; `beside` the other values that the
-    change replaced, for undo.
+    `after` holds all curated values, so that any single revision can be restored. The other values that the change
+    replaced are kept for undo.
     """
 
     memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="revisions")
@@ -62,7 +62,7 @@ class MemoryRevision(NumberedVersion):
 
     @classmethod
     def export_columns(cls) -> Mapping[str, Any]:
-        """Return `beside` without who approved first: another installation has other people with the same ids."""
+        """Return the undo data without who approved first: another installation has other people with the same ids."""
         return {"beside": Func(F("beside"), template=f"(%(expressions)s - '{APPROVER}')", output_field=JSONField())}
 
 
