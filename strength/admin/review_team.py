@@ -66,6 +66,12 @@ def team_context(request: HttpRequest, item: Item, row: Memory | Merge) -> dict[
     }
 
 
+def put_off_until(item: Item) -> str:
+    """Return the day to which an item was put off last, in words; "" where it was not."""
+    plan = plan_of(item)
+    return date_format(timezone.localtime(plan.snoozed_until)) if plan and plan.snoozed_until else ""
+
+
 def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]:
     until, person = snoozed_until(plan, row, clock()), plan and plan.assigned_to
     return {
