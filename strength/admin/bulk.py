@@ -141,7 +141,7 @@ def confirm_or_apply(
     report_skipped(model_admin, request, {str(error): len(skipped) for error, skipped in result.skipped})
     if result.changed:
         count = len(result.changed)
-        text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
+        text = ngettext("Done: %(verb)s, %(count)d memory.", "Done: %(verb)s, %(count)d memories.", count)
         undo = None if verb == DELETE else undo_batch_url(request, result.batch)
         report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
         report_first_approvals(request, result)

@@ -191,7 +191,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         rows.sort(key=lambda row: row.pk)  # undo in reverse order of merging, independent of the list's order
         count = act_on_each(self, request, rows, act, logged=verb)
         if count:
-            text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", count)
+            text = ngettext("Done: %(verb)s, %(count)d pair.", "Done: %(verb)s, %(count)d pairs.", count)
             undo = f"{reverse('admin:strength_merge_undo_batch')}?{urlencode({'batch': str(batch)})}"
             report_done(request, text % {"verb": BUTTON_LABELS[verb], "count": count}, undo=undo)
         return None

@@ -264,3 +264,16 @@ def test_a_search_in_vain_says_so_and_leads_back(page: Any, stage: Stage) -> Non
     expect(page.locator("#changelist")).not_to_contain_text("Create a new item")
     page.get_by_role("link", name="Show everything").click()
     expect(page.locator("#result_list")).to_be_visible()
+
+
+def test_escape_empties_the_palette_then_closes_it(page: Any) -> None:
+    page.goto(LIST)
+    page.keyboard.press("Control+k")
+    field = page.locator("#search-input-command")
+    field.fill("qqqqqqq")
+    expect(page.get_by_text("Nothing contains")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Nothing contains")).to_have_count(0)
+    expect(field).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()

@@ -411,7 +411,7 @@ def test_the_page_counts_what_will_change_and_what_not_and_why(boss: Client, hub
     assert "Likes matcha" in text and SCRIPT not in text and 'name="reason"' in text
     assert {state(each)[2] for each in (hub.memory, waiting, other)} == {1}, "nothing was done yet"
     done = say_yes(boss, page, reason="a clean-up")
-    assert "Archive: 2 memories." in told(done) and "1 left unchanged" in told(done)
+    assert "Done: Archive, 2 memories." in told(done) and "1 left unchanged" in told(done)
     assert {state(each)[0] for each in (hub.memory, other)} == {"archived"}
     assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {"a clean-up"}
     assert AuditEntry.objects.filter(verb="archive", reason="a clean-up").count() == 2
@@ -488,7 +488,7 @@ def test_all_that_match_are_taken_within_the_limit(boss: Client, hub: Hub, monke
     assert "3 memories will be changed" in page.content.decode()
     hub.remember("one more, which nobody saw")
     done = say_yes(boss, page, query=query)
-    assert "Pin: 3 memories." in told(done), "those that the page counted, and no others"
+    assert "Done: Pin, 3 memories." in told(done), "those that the page counted, and no others"
 
 
 def test_a_large_selection_is_a_job_with_progress_and_one_undo(
@@ -546,7 +546,7 @@ def test_labels_of_chosen_memories_are_changed_and_undone(boss: Client, hub: Hub
     assert "Name at least one tag" in boss.post(list_of(Memory), fields).content.decode()
     given = {**fields, "add_tags": "tea\ngreen tea", "remove_tags": "old", "kind": "fact"}
     done = boss.post(list_of(Memory), given, follow=True)
-    assert "Change tags, kind or namespace: 2 memories." in told(done)
+    assert "Done: Change tags, kind or namespace, 2 memories." in told(done)
     stored = Memory.objects.filter(pk__in=[row.pk for row in rows])
     assert all((row.tags, row.kind) == (["tea", "green tea"], "fact") for row in stored)
     batch = MemoryRevision.objects.filter(memory=rows[0]).latest("number").batch
@@ -681,7 +681,7 @@ def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) 
     page = ask(boss, "delete_selected", hub.memory, other)
     assert "cannot be restored" in page.content.decode()
     done = say_yes(boss, page, reason="asked for")
-    assert "Delete permanently: 2 memories." in told(done) and not Memory.objects.exists()
+    assert "Done: Delete permanently, 2 memories." in told(done) and not Memory.objects.exists()
     assert not [message for message in done.context["messages"] if UNDO in (message.extra_tags or "")]
     assert AuditEntry.objects.filter(verb="delete", object_kind="memory", reason="asked for").count() == 2
 
