@@ -307,7 +307,9 @@ def plain_text(content: Content, language: Language) -> str:
 
 
 def excerpt(content: Content, language: Language) -> str:
-    return one_line(plain_text(content, language)[: 8 * MAX_EXCERPT_LENGTH])[:MAX_EXCERPT_LENGTH]
+    """Return the beginning of content on one line, at most MAX_EXCERPT_LENGTH characters, with "…" where it is cut."""
+    beginning = one_line(plain_text(content, language)[: 8 * MAX_EXCERPT_LENGTH])
+    return beginning if len(beginning) <= MAX_EXCERPT_LENGTH else f"{beginning[: MAX_EXCERPT_LENGTH - 1].rstrip()}…"
 
 
 def trace(call: Block, result: Block | None, language: str) -> str:

@@ -47,7 +47,7 @@ class MemoryValuesForm(ActionForm):
         max_length=MAX_CUES_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
         label=_("Cues"),
-        help_text=_("Other words by which searches find it, such as synonyms. Agents do not see them."),
+        help_text=_("Other words, with blanks between them, by which searches find it. Agents do not see them."),
     )
 
     class Meta:
