@@ -177,9 +177,11 @@ class ContextPolicy(Policy):
         Raises PolicyError naming every wrong key; unlike `from_overrides`, which is given the values
         of all policies together, an unknown key is one.
         """
-        unknown = f"unknown; one of {', '.join(self.CHECKS)}"
+        unknown = format_lazy(_("unknown; one of {known}"), known=", ".join(self.CHECKS))
         errors = {
-            key: f"must be {self.CHECKS[key].allowed}" if key in self.CHECKS else unknown
+            key: format_lazy(_("must be {allowed}"), allowed=self.CHECKS[key].allowed)
+            if key in self.CHECKS
+            else unknown
             for key, value in overrides.items()
             if key not in self.CHECKS or not self.CHECKS[key].holds(value)
         }

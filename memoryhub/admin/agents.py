@@ -1,12 +1,13 @@
 """Screens of agents and actors: settings, policies and their overrides; where their rows are, and a user's erasure."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -29,6 +30,7 @@ from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.object_actions import change_url, row_page, submitted_text
 from memoryhub.admin.policy_form import PolicyForm, policy_json
+from memoryhub.api.agents import export_of
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.erasure import erase_user
 from memoryhub.errors import DomainError
@@ -242,6 +244,14 @@ class ActorAdmin(ActionAdmin):
 
     def _may_erase(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memoryhub.delete_actor"))
+
+    @row_page
+    def export_view(self, request: HttpRequest, row: Actor) -> HttpResponse:
+        """Send everything of a user, as the API does; who may erase may export."""
+        if request.method != "POST" or not self._may_erase(request):
+            raise PermissionDenied
+        sent = export_of(row, by=principal(request), now=clock(), streams=isinstance(request, ASGIRequest))
+        return cast(HttpResponse, sent)
 
     @row_page
     def erase_view(self, request: HttpRequest, row: Actor) -> HttpResponse:

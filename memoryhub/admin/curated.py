@@ -62,7 +62,11 @@ class OwnerForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         agent = values.get("agent")
-        if agent is not None and not agent.fixed_user_id and not values.get("all_users"):
+        fixed = agent.fixed_user_id if agent is not None else ""
+        if fixed and values.get("user_id") not in ("", None, fixed):
+            only = _("This agent has one user, %(user)s: leave the field empty, or enter that one.")
+            self.add_error("user_id", forms.ValidationError(only, params={"user": fixed}))
+        if agent is not None and not fixed and not values.get("all_users"):
             check_user(self, agent.pk, creates=self.creates_users)
         return values
 

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -34,7 +35,7 @@ from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.principals import Principal, Scope
 from memoryhub.importexport.native.exporter import CHUNK_BYTES, Selection, export
-from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import namespace_queries
 from memoryhub.tenancy.policies import effective_values
 from memoryhub.tenancy.policy import STRATEGIES
@@ -226,13 +227,16 @@ class ActorExport(ApiView):
         tenant = self.reading(self.query(TenantQuery))
         if tenant.actor is None:
             raise UnknownRow("No such user of this agent.")
-        audit.record(by=self.principal, verb="export", row=tenant.actor, now=self.now)
-        selection = Selection(tenant.agent_id, tenant.user_id)
-        # Django would collect a plain iterator whole before it sends the first byte through ASGI.
-        streams = hasattr(request, "scope")
-        pieces = stream_from_thread(lambda: export(selection)) if streams else export(selection)
-        headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
-        return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)
+        return export_of(tenant.actor, by=self.principal, now=self.now, streams=hasattr(request, "scope"))
+
+
+def export_of(actor: Actor, *, by: Principal, now: datetime, streams: bool) -> StreamingHttpResponse:
+    """Return all rows of a user as a file; with `streams` for an ASGI server, which would collect a plain iterator."""
+    audit.record(by=by, verb="export", row=actor, now=now)
+    selection = Selection(actor.agent_id, actor.user_id)
+    pieces = stream_from_thread(lambda: export(selection)) if streams else export(selection)
+    headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
+    return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)
 
 
 async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:

@@ -32,7 +32,7 @@ from strength.actions.review_team import (
     write_comment,
 )
 from strength.actions.second_review import first_approval, needs_second_approval, of_person, users_with_second_reviewer
-from strength.domain.memories import APPROVER, WrongState
+from strength.domain.memories import APPROVER, Status, WrongState
 from strength.domain.review import COUNT, Decision, Item, Sort
 from strength.models import Memory, MemoryRevision, Merge, ReviewPlan
 from strength.models.plan import MAX_COMMENT_LENGTH
@@ -83,8 +83,10 @@ def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]
 def approval_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any]:
     """Return the sentence about the first of two approvals, and whether the person may give the other."""
     first = first_approval(row) if isinstance(row, Memory) else None
-    if first is None or not isinstance(row, Memory) or not needs_second_approval(row):
+    if not isinstance(row, Memory) or row.status != Status.PENDING or not needs_second_approval(row):
         return {"first_approval": "", "has_approved": False}
+    if first is None:
+        return {"first_approval": gettext("Two people must approve it."), "has_approved": False}
     has_approved = first.beside.get(APPROVER) == of_person(request.user.pk)
     return {"first_approval": first_approval_text(first, has_approved), "has_approved": has_approved}
 

@@ -6,6 +6,7 @@ from html import unescape
 
 from django.contrib.admin.models import LogEntry
 from django.test import Client
+from django.urls import reverse
 
 from conversations.models import Message
 from memoryhub.auth.access import actor_for_writing
@@ -80,3 +81,30 @@ def test_an_agent_itself_is_not_offered_for_erasure(boss: Client, hub: Hub) -> N
     assert "Erase this user" not in boss.get(page_of(itself)).content.decode()
     boss.post(page_of(itself, "erase"), {"user_id": ""})
     assert Actor.objects.filter(pk=itself.pk).exists()
+
+
+def test_all_data_of_a_user_are_exported_by_who_may_erase(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
+    address = page_of(hub.actor, "export")
+    assert "Export all data of this user" in boss.get(page_of(hub.actor)).content.decode()
+    assert boss.get(address).status_code == 403, "only by the button"
+    sent = boss.post(address)
+    assert sent["Content-Disposition"] == 'attachment; filename="export.jsonl"'
+    lines = b"".join(sent).decode().splitlines()
+    assert any(hub.memory.content in line for line in lines)
+    assert '"end"' in lines[-1]
+    assert AuditEntry.objects.get(verb="export").who_name == "boss"
+    assert staff("view_actor", "view_memory").post(address).status_code == 403
+
+
+def test_the_only_user_of_an_agent_is_not_another(boss: Client, hub: Hub) -> None:
+    Agent.objects.filter(pk=hub.actor.agent_id).update(fixed_user_id=SECRET_USER)
+    form = {"agent": hub.actor.agent_id, "content": "Rows on Sundays.", "kind": "note", "scope_level": "project"}
+    page = boss.post(page_add(), {**form, "user_id": "somebody-else"}).content.decode()
+    assert f"This agent has one user, {SECRET_USER}" in unescape(page)
+    assert not Memory.objects.filter(content=form["content"]).exists()
+    boss.post(page_add(), form)
+    assert Memory.objects.get(content=form["content"]).actor.user_id == SECRET_USER
+
+
+def page_add() -> str:
+    return reverse("admin:strength_memory_add")

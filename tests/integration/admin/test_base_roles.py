@@ -40,7 +40,7 @@ SCREENS = {
 }  # fmt: skip
 # What is done to a row by a button, where it is not as the screen.
 ACTIONS = {
-    "conversations_session_end": ALL, "conversations_session_forget": ALL, "memoryhub_actor_erase": NOTHING,
+    "conversations_session_end": ALL, "conversations_session_forget": ALL, "memoryhub_actor_erase": NOTHING, "memoryhub_actor_export": NOTHING,
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
