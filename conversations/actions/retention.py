@@ -15,11 +15,12 @@ from conversations.domain.policy import RetentionPolicy
 from conversations.models import Message, Receipt, Session
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
+from memoryhub.errors import stored_text
 from memoryhub.jobs.context import JobContext
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
-REASON: Final = "Its retention has ended."
+REASON: Final = stored_text("Its retention has ended.")
 BATCH_SIZE: Final = 200
 
 

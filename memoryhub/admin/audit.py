@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import choice_filter, column, id_chip, owner_chips
 from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, row_labels
+from memoryhub.admin.stored_texts import translated
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.principals import PrincipalKind
 
@@ -162,5 +163,5 @@ class AuditAdmin(ReadOnlyAdmin):
     def owner(self, entry: AuditEntry) -> Any:
         return owner_chips(entry.agent_id, entry.user_id) if entry.agent_id or entry.user_id else "-"
 
-    shown_reason = column(_("reason"), lambda entry: excerpt(entry.reason) if entry.reason else "-")
+    shown_reason = column(_("reason"), lambda entry: excerpt(translated(entry.reason)) if entry.reason else "-")
     details_in_words = column(_("details"), lambda entry: details_of(entry.details))

@@ -4,7 +4,7 @@ An action's validation error is shown at its field, and the form keeps what was 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, cast
@@ -17,7 +17,7 @@ from django.contrib.admin import helpers
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
-from django.db.models import F, Model, Q, QuerySet
+from django.db.models import DateTimeField, F, Model, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -32,8 +32,10 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from memoryhub.admin.columns import column, list_column, list_filter, owner_chips, text_cell
+from memoryhub.admin.fields import DayTimeField
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Principal, curator
 from memoryhub.errors import DomainError
@@ -130,6 +132,9 @@ class CappedPaginator(Paginator):
 class HubAdmin(ModelAdmin):
     """Base of all screens: bounded lists, and a search by id or words."""
 
+    formfield_overrides: Mapping[Any, Any] = {
+        DateTimeField: {"form_class": DayTimeField, "widget": UnfoldAdminSplitDateTimeWidget}
+    }
     list_per_page = 50
     list_max_show_all = 200
     show_full_result_count = False

@@ -6,7 +6,7 @@ take JSON that PostgreSQL refuses. An edit must change what a person changed and
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Any
 
 from django import forms
@@ -34,6 +34,15 @@ def within_calendar(moment: datetime | None) -> datetime | None:
         return moment and moment.astimezone(UTC)
     except OverflowError:
         raise ValidationError(_("This is outside the calendar: years are 1 to 9999 in UTC.")) from None
+
+
+class DayTimeField(forms.SplitDateTimeField):
+    """A day with a time, which may be left out: then the day's beginning."""
+
+    def compress(self, data_list: Any) -> Any:
+        if data_list and data_list[0] and not data_list[1]:
+            data_list = [data_list[0], time.min]
+        return super().compress(data_list)
 
 
 class ProseField(forms.CharField):

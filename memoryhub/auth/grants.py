@@ -24,7 +24,7 @@ from memoryhub.auth.principals import Forbidden, Principal, Scope, command, gene
 from memoryhub.auth.roles import needs_of, upholds
 from memoryhub.auth.sealed import cipher
 from memoryhub.db.prepared import PreparedQuery
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, stored_text
 
 OAUTH: Final = command("oauth")
 """Principal of audit entries of what a client does before a person consents, and of what it does wrong."""
@@ -205,7 +205,7 @@ def revoke_by_token(text: str, *, client_id: UUID, now: datetime) -> None:
     kinds = (TokenKind.ACCESS, TokenKind.REFRESH)
     token = OAuthToken.objects.filter(digest=key_digest(text), kind__in=kinds, grant__client_id=client_id).first()
     if token is not None:
-        revoke_grant(token.grant, reason="The client disconnected.", by=OAUTH, now=now)
+        revoke_grant(token.grant, reason=stored_text("The client disconnected."), by=OAUTH, now=now)
 
 
 @transaction.atomic

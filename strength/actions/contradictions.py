@@ -20,6 +20,7 @@ from conversations.models import Message
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.embeddings.spaces import active_space, embed_query
+from memoryhub.errors import stored_text
 from memoryhub.llm.client import complete_json, counter_in_use, material_limit
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Operation
@@ -87,8 +88,8 @@ MAX_CORRECTIONS: Final = 200
 MAX_UNCOMPARED: Final = 20
 """Pending memories compared in one prompt."""
 
-CONTRADICTION_REASON: Final = "What was said later contradicts it."
-COMPARISON_REASON: Final = "It is not what people rejected or edited."
+CONTRADICTION_REASON: Final = stored_text("What was said later contradicts it.")
+COMPARISON_REASON: Final = stored_text("It is not what people rejected or edited.")
 
 Step = Callable[[], AbstractContextManager[None]]
 

@@ -21,6 +21,7 @@ from conversations.models import Message, Session
 from memoryhub.auth.access import Tenant, lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import text_query
+from memoryhub.errors import stored_text
 from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import BadAnswer
 from memoryhub.llm.types import Operation
@@ -45,10 +46,10 @@ MAX_HELD_OF_ALL: Final = 1_000
 MAX_READ: Final = 20
 """Latest messages of a session among which the request is looked for."""
 
-ASKED: Final = "The user asked to forget it."
+ASKED: Final = stored_text("The user asked to forget it.")
 """Without the user's words, which would outlive the message."""
 
-REASON: Final = "A message that it comes from was deleted."
+REASON: Final = stored_text("A message that it comes from was deleted.")
 
 
 @transaction.atomic

@@ -20,7 +20,7 @@ from django.db.models.functions import Least
 
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal
-from memoryhub.errors import DomainError, gettext_noop
+from memoryhub.errors import DomainError, gettext_noop, stored_text
 from memoryhub.importexport.foreign.formats.markdown import MANIFEST, Line, render_note, tag_in_line
 from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
@@ -64,7 +64,7 @@ PENDING_TEXT: Final = gettext_noop("waits for a curator.")
 CONFLICT_TEXT: Final = gettext_noop(
     "was edited in the file, and changed here since it was exported; what is here is kept."
 )
-EDIT_REASON: Final = "Edited in a Markdown file."
+EDIT_REASON: Final = stored_text("Edited in a Markdown file.")
 
 
 def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:

@@ -18,6 +18,7 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.screening import Screening
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
+from memoryhub.errors import stored_text
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.telemetry.spans import memory_operation
 from memoryhub.tenancy.models import Actor
@@ -119,7 +120,9 @@ def _is_replaced_by(draft: Memory, existing: Memory, by: Principal) -> bool:
 
 def _archive_replaced(pending: Memory, by: Principal, now: datetime) -> None:
     before, pending.status = snapshot(pending), Status.ARCHIVED
-    store_change(pending, verb="archive", before=before, by=by, reason="A trusted source wrote this text.", now=now)
+    store_change(
+        pending, verb="archive", before=before, by=by, reason=stored_text("A trusted source wrote this text."), now=now
+    )
 
 
 @transaction.atomic
@@ -187,7 +190,7 @@ def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now
     if not by_sleep and policy.archived_repeats == REVIEW and by.kind is not PrincipalKind.CURATOR:
         draft.memory.status = Status.PENDING
     archived.status = draft.memory.status
-    store_change(archived, verb=RETURN_VERB, before=before, by=by, reason="It was said again.", now=now)
+    store_change(archived, verb=RETURN_VERB, before=before, by=by, reason=stored_text("It was said again."), now=now)
     if by_sleep:
         strength = max(archived.strength, policy.reactivation_strength)
         set_strengths(memories=[archived], strengths={archived.pk: strength}, by=by, now=now)
@@ -279,7 +282,7 @@ def _repeat(
     if memory.status == Status.PENDING:
         if by.kind is not PrincipalKind.CURATOR and awaits_person(memory):
             return memory
-        confirm_pending(memory, by=by, reason="A trusted source said the same.", now=now)
+        confirm_pending(memory, by=by, reason=stored_text("A trusted source said the same."), now=now)
     if is_new_evidence and counts:
         reinforce([memory], now=now)
     return memory
@@ -327,7 +330,7 @@ def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
         has_ended = old.valid_to is not None and old.valid_to <= at
         begins_later = old.valid_from is not None and old.valid_from > at
         if not (is_protected or has_ended or begins_later):
-            end_memory(old, approved, at, by=by, reason="What contradicts it was approved.", now=now)
+            end_memory(old, approved, at, by=by, reason=stored_text("What contradicts it was approved."), now=now)
     if keys:
         approved.supersedes = None
         approved.save(update_fields=["supersedes"])

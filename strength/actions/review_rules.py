@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, stored_text
 from strength.actions.curation import apply_transition
 from strength.actions.drafts import Draft, is_shared
 from strength.actions.review_alike import MAX_WORDING_LENGTH, loaded_memories, shape_of, why_pending
@@ -65,7 +65,7 @@ def make_rule(
         raise WrongState(_("No rule may decide about such memories: each needs a person."))
     in_force = ReviewRule.objects.filter(actor_id=memory.actor_id, revoked_at=None)
     for former in in_force.filter(digest=shape.digest).select_for_update(of=["self"]):
-        _end(former, by=by, reason="Another rule was made.", now=now)
+        _end(former, by=by, reason=stored_text("Another rule was made."), now=now)
     if in_force.count() >= MAX_RULES:
         raise WrongState(_("This agent and user has 100 rules already; take one back first."))
     rule = ReviewRule(

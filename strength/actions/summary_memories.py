@@ -14,6 +14,7 @@ from django.db import transaction
 from conversations.actions.sessions import SessionSummary, session_summary
 from conversations.models import Session
 from memoryhub.auth.principals import Principal
+from memoryhub.errors import stored_text
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
@@ -26,8 +27,8 @@ from strength.domain.memories import SLEEP_VERB, Kind, LockedByPerson, Source, S
 from strength.models import Memory, StrategyCursor
 from strength.models.locks import lock_shared
 
-REWRITE_REASON = "The session's summary was rewritten."
-DELETE_REASON = "The session's summary was deleted."
+REWRITE_REASON = stored_text("The session's summary was rewritten.")
+DELETE_REASON = stored_text("The session's summary was deleted.")
 
 
 @transaction.atomic

@@ -23,6 +23,7 @@ from memoryhub.admin.columns import full_time, relative_time
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import submitted_number
+from memoryhub.admin.stored_texts import translated
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
 from strength.admin.labels import (
@@ -135,7 +136,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
                 "revision": revision,
                 "verb": VERB_LABELS.get(revision.verb, revision.verb),
                 "who": principal_label(revision.who_name, revision.who_kind),
-                "reason": SLEEP_REASON_LABELS.get(revision.reason) or revision.reason,
+                "reason": SLEEP_REASON_LABELS.get(revision.reason) or translated(revision.reason),
                 "changes": revision_changes(revision, deadline),
                 "rule": rules.get(revision.batch) if revision.batch else None,
             }
@@ -209,7 +210,9 @@ def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     return [
         (
             row.created_at,
-            SLEEP_REASON_LABELS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind),
+            SLEEP_REASON_LABELS.get(row.reason)
+            or translated(row.reason)
+            or principal_label(row.who_name, row.who_kind),
         )
         for row in rows
     ]

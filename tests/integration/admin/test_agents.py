@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html import unescape
 
 from django.contrib.admin.models import LogEntry
@@ -108,3 +109,9 @@ def test_the_only_user_of_an_agent_is_not_another(boss: Client, hub: Hub) -> Non
 
 def page_add() -> str:
     return reverse("admin:strength_memory_add")
+
+
+def test_a_day_without_a_time_is_its_beginning(boss: Client, hub: Hub) -> None:
+    form = {"agent": hub.actor.agent_id, "content": "Rows on Sundays.", "kind": "note", "scope_level": "project"}
+    boss.post(page_add(), {**form, "valid_from_0": "2026-05-01", "valid_from_1": ""})
+    assert Memory.objects.get(content=form["content"]).valid_from == datetime(2026, 5, 1, tzinfo=UTC)
