@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext
@@ -248,8 +248,10 @@ class ActorAdmin(ActionAdmin):
     @row_page
     def export_view(self, request: HttpRequest, row: Actor) -> HttpResponse:
         """Send everything of a user, as the API does; who may erase may export."""
-        if request.method != "POST" or not self._may_erase(request):
+        if not self._may_erase(request):
             raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
         sent = export_of(row, by=principal(request), now=clock(), streams=isinstance(request, ASGIRequest))
         return cast(HttpResponse, sent)
 
