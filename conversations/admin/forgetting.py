@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.forgetting import Deletion, forget_messages, forget_session
 from conversations.models import Message, Session
-from memoryhub.admin.base import as_uuid, format_count
+from memoryhub.admin.base import as_uuid, excerpt, format_count
 from memoryhub.admin.object_actions import (
     CONFIRMED,
     Confirmation,
@@ -29,6 +29,9 @@ from memoryhub.admin.object_actions import (
     submitted_change,
 )
 from memoryhub.errors import DomainError
+
+MAX_QUOTED: Final = 5
+"""Messages that a confirmation quotes."""
 
 DELETED_LABELS: Final[Mapping[str, Any]] = {
     "sessions": _("Sessions"),
@@ -65,7 +68,8 @@ def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> 
     try:
         if CONFIRMED not in request.POST:
             cancel = next_url(request) or change_url(session)
-            question = _question(chosen, forget(dry_run=True).counts, cancel=cancel)
+            rows = Message.objects.filter(actor_id=session.actor_id, session=session, pk__in=chosen)
+            question = _question(rows, forget(dry_run=True).counts, is_whole=not named, cancel=cancel)
             return ask_to_confirm(screen, request, question, action="forget", keys=chosen)
         deletion = forget()
     except DomainError as error:
@@ -87,7 +91,7 @@ def delete_chosen(screen: Any, request: HttpRequest, queryset: QuerySet[Message]
     is_confirmed = CONFIRMED in request.POST
     counts = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=not is_confirmed)]
     if counts and not is_confirmed:
-        question = _question(keys, _sum(counts))
+        question = _question(Message.objects.filter(pk__in=keys), _sum(counts))
         return ask_to_confirm(screen, request, question, action="forget_chosen", keys=keys)
     if counts:
         _report(screen, request, _sum(counts))
@@ -122,16 +126,24 @@ def _chosen(request: HttpRequest) -> list[str]:
     return request.POST.getlist(ACTION_CHECKBOX_NAME) or request.GET.getlist(ACTION_CHECKBOX_NAME)
 
 
-def _question(chosen: Sequence[Any], counts: Mapping[str, int], *, cancel: str = "") -> Confirmation:
+def _question(
+    chosen: QuerySet[Message], counts: Mapping[str, int], *, is_whole: bool = False, cancel: str = ""
+) -> Confirmation:
     closing = gettext("There is no undo. Exported files and backups are not reached.")
     return Confirmation(
-        title=_("Delete these messages") if chosen else _("Delete this session"),
+        title=_("Delete this session") if is_whole else _("Delete these messages"),
         sentences=[*_taken(counts), closing],
-        examples=(),
+        examples=_quoted(chosen),
         button=_("Delete permanently"),
         is_danger=True,
         cancel=cancel,
     )
+
+
+def _quoted(chosen: QuerySet[Message]) -> list[str]:
+    """Return the beginnings of the first chosen messages."""
+    rows = chosen.order_by("session_id", "seq").values_list("content", flat=True)
+    return [excerpt(content) for content in rows[:MAX_QUOTED]]
 
 
 def _taken(counts: Mapping[str, int]) -> list[str]:

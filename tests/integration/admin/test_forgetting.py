@@ -30,6 +30,7 @@ def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them
     asked = boss.get(forget_page(hub.session), {"_selected_action": [str(told[0].pk)]})
     text = asked.content.decode()
     assert "Messages: 1" in text and "Memories that rest on these messages alone: 1" in text
+    assert ">The salary is 84,300 dollars.</bdi></li>" in text and "Nothing else." not in text
     assert Message.objects.filter(pk=told[0].pk).exists()
     posted = {"_selected_action": [str(told[0].pk)], "confirmed": "1", "reason": "a slip"}
     done = boss.post(forget_page(hub.session), posted, follow=True)
