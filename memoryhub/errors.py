@@ -27,7 +27,7 @@ class DomainError(Exception):
     """Base of the errors that actions raise; its text is for people.
 
     The API answers an error with a `code` by the status that `memoryhub.api.errors.STATUS` gives it, with `members` in
-    the body, and one with a `field` alone as a validation error of that field (400). Forms show it beside the field.
+    the body, and one with a `field` alone as a validation error of that field (400). Forms show it with the field.
     """
 
     code: str = ""

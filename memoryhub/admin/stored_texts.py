@@ -10,7 +10,7 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation.trans_real import catalog
 
 MIN_LITERAL_LENGTH = 12
-"""Characters of a sentence beside its values; a shorter one would match texts that it is not of."""
+"""Characters of a sentence without its values; a shorter one would match texts that it is not of."""
 
 FIELD = re.compile(r"\{(\w+)\}")
 

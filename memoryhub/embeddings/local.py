@@ -27,7 +27,7 @@ USE_TOKENS_PER_TEXT = 512
 """It has no limit, and says less of a text the longer it is."""
 ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")
 INSTALL = "sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python --constraint requirements.lock"
-"""By the library's own name: memoryhub is no package, and on a package index that name is somebody else's."""
+"""By the library's own name: memoryhub is no package, and on a package index that name belongs to another project."""
 
 
 class LocalProvider(EmbeddingProvider):

@@ -290,8 +290,7 @@ def _change(
             forget_sources([locked.pk])
             forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
         if entry is not None and (is_rewritten or locked.cues != before["cues"]):
-            found_now = locked.content, locked.cues  # other than `found_by` after a concurrent change
-            index_memory(locked, entry if found_now == found_by else _index_entry(found_now, spaces), spaces)
+            _reindex(locked, entry, found_by, spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
             revision_data[STRENGTH] = locked.strength
@@ -308,6 +307,12 @@ def _change(
 def _index_entry(found_by: tuple[str, str], spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
     content, cues = found_by
     return index_entries([content], spaces, cues=[cues])[0]
+
+
+def _reindex(locked: Memory, entry: IndexEntry, found_by: tuple[str, str], spaces: Sequence[EmbeddingSpace]) -> None:
+    """Store the index entry made before the lock, or another where the row was changed concurrently."""
+    found_now = locked.content, locked.cues
+    index_memory(locked, entry if found_now == found_by else _index_entry(found_now, spaces), spaces)
 
 
 def _store_version(

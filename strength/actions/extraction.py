@@ -52,6 +52,7 @@ from strength.domain.extraction import (
     MAX_EARLIER_MESSAGES,
     MAX_ITEMS,
     MESSAGE_STRATEGIES,
+    Item,
     Line,
     Reading,
     Slice,
@@ -293,22 +294,22 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
         written=wanted.phrase,
     )
     reading = Reading(piece, topics, language, language_asked_for(actor), tuple(previous))
-    items = items_of(data, reading, strategies=span.strategies)
-    return [
-        ExtractedMemory(
-            content=item.text,
-            kind=KINDS[item.strategy],
-            namespace=namespace_of(item.strategy, session.pk),
-            confidence=item.confidence,
-            message_ids=tuple(message.id for message in item.sources),
-            said_at=min(item.said_at, run.now),  # a client's clock may be ahead
-            is_trusted=all(message.is_trusted for message in item.sources),
-            tags=item.authors,
-            doubt=item.doubt,
-            cues=item.cues,
-        )
-        for item in items
-    ]
+    return [_extracted(item, session, run.now) for item in items_of(data, reading, strategies=span.strategies)]
+
+
+def _extracted(item: Item, session: Session, now: datetime) -> ExtractedMemory:
+    return ExtractedMemory(
+        content=item.text,
+        kind=KINDS[item.strategy],
+        namespace=namespace_of(item.strategy, session.pk),
+        confidence=item.confidence,
+        message_ids=tuple(message.id for message in item.sources),
+        said_at=min(item.said_at, now),  # a client's clock may be ahead
+        is_trusted=all(message.is_trusted for message in item.sources),
+        tags=item.authors,
+        doubt=item.doubt,
+        cues=item.cues,
+    )
 
 
 def _rules(piece: Slice, topics: Topics, language: str) -> list[str]:

@@ -42,8 +42,10 @@ class MemoryValuesForm(ActionForm):
         check=text_values(10_000), label=_("Learnings"), help_text=_("What was learnt, by perspective, as JSON.")
     )
     metadata = ObjectField(label=_("Metadata"), help_text=_("Metadata of the client, as a JSON object."))
+    # With its initial value: a job may write cues, which is no version, while the form is open.
     cues = forms.CharField(
         required=False,
+        show_hidden_initial=True,
         max_length=MAX_CUES_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
         label=_("Cues"),

@@ -390,9 +390,8 @@ def _page(
     pending_count = count_pending(queue_filter, now=now)
     is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
     place = None if is_outside_filter else _place(round_, item, skipped, pending_count)
-    total_count = (
-        count_pending(QueueFilter(person_id=request.user.pk), now=now) if params.filter_query else pending_count
-    )
+    in_queue = QueueFilter(person_id=request.user.pk)
+    total_count = count_pending(in_queue, now=now) if params.filter_query else pending_count
     context = {
         "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(params.at) and not requested, "was_skipped": item in skipped,

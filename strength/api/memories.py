@@ -93,7 +93,7 @@ class StrengthPages(CursorPagination):
 
 
 class WithSourcesQuery(StrictSerializer):
-    """Whether a deletion takes the messages too."""
+    """Options of a deletion."""
 
     with_sources = serializers.BooleanField(default=False, help_text="Also delete the messages that it comes from.")
 

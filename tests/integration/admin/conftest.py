@@ -149,4 +149,7 @@ def form_of(response: Any) -> dict[str, Any]:
             values[name] = "on"
         elif value not in (None, False):
             values[name] = with_browsers_line_ends(value) if isinstance(value, str) else value
+        if form.fields[name].show_hidden_initial:
+            assert f'name="{bound.html_initial_name}"' in response.content.decode()
+            values[bound.html_initial_name] = value or ""
     return values

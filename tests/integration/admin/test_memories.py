@@ -1007,3 +1007,14 @@ def test_list_and_page_ask_as_much_for_many_as_for_few(boss: Client, hub: Hub) -
         hub.ask(f"matcha {number}?")
     queries()
     assert queries() == few and max(few) <= MOST_QUERIES
+
+
+def test_an_edit_keeps_cues_that_were_written_while_its_form_was_open(boss: Client, hub: Hub) -> None:
+    opened = form_of(boss.get(page_of(hub.memory)))
+    Memory.objects.filter(pk=hub.memory.pk).update(cues="drink beverage")  # as the job does, without a version
+    boss.post(page_of(hub.memory), {**opened, "content": "Drinks green tea.", "_continue": "1"})
+    edited = Memory.objects.get(pk=hub.memory.pk)
+    assert (edited.content, edited.cues) == ("Drinks green tea.", "drink beverage")
+    opened = form_of(boss.get(page_of(hub.memory)))
+    boss.post(page_of(hub.memory), {**opened, "cues": "", "_continue": "1"})
+    assert Memory.objects.get(pk=hub.memory.pk).cues == ""
