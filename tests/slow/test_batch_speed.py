@@ -15,6 +15,7 @@ from memoryhub.auth.principals import command
 from strength.actions.memories import NewMemory
 from strength.actions.write_many import MAX_BATCH_SIZE, write_memories
 from strength.domain.memories import Kind, Source
+from tests.unit.timing import is_over
 
 pytestmark = pytest.mark.django_db
 
@@ -57,4 +58,4 @@ def test_batches_of_each_sort_take_two_seconds_at_most() -> None:
         taken[name] = seconds() - before
         assert all(item.error is None for item in items), name
     print("\n", {name: round(each, 2) for name, each in taken.items()})  # noqa: T201
-    assert max(taken.values()) <= MOST_SECONDS, taken
+    assert not is_over(max(taken.values()), MOST_SECONDS), taken

@@ -30,7 +30,8 @@ from summaries.admin.documents import rendered_markdown
 from summaries.domain import compaction, documents, entries, projects, routing, word_router
 from summaries.domain.faults import fault_of
 from summaries.domain.summaries import Call, SpokenMessage
-from tests.unit.patterns import collected, growth_problem, units
+from tests.unit.patterns import collected, units
+from tests.unit.timing import growth_problem
 
 PATTERNS, LOCAL = collected()
 READER_SECONDS = 0.2

@@ -1,6 +1,5 @@
 """Features of a message's letters: whether it asks, whom it names, by which words it is found."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from conversations.domain.messages import is_question, named_authors, searchable_text, without_names
 from tests.tables import tables_of
+from tests.unit.timing import time_problem
 
 TABLES = tables_of(__file__)
 MONTHS = "January February March April May June July August September October November December"
@@ -36,10 +36,7 @@ def test_only_the_end_of_a_message_decides() -> None:
 
 @pytest.mark.parametrize("content", ["?" * 1_000_000 + "a", "か" + " " * 1_000_000, "か" * 1_000_000 + "x"])
 def test_asking_takes_no_time_for_a_hostile_message(content: str) -> None:
-    began = time.process_time()
-    is_question(content)
-
-    assert time.process_time() - began < 0.1
+    assert not time_problem(lambda: is_question(content), seconds=0.1)
 
 
 # Words
@@ -94,12 +91,11 @@ def test_thousands_of_authors_are_told_apart_at_once(text: str, count: int) -> N
     """A pattern for each of them took 13 s for 1,000."""
     authors = [f"First{number} Last{number}" for number in range(count)]
     authors += [f"花子{number}" for number in range(count)]
-    began = time.process_time()
 
     found = named_authors(text, authors)
     bare = without_names(text, found)
 
-    assert time.process_time() - began < 3.0
+    assert not time_problem(lambda: without_names(text, named_authors(text, authors)), seconds=3)
     assert found == {name for name in ("First77 Last77", "花子77") if name.split()[0] in text}
     assert "First77" not in bare
 
@@ -107,12 +103,11 @@ def test_thousands_of_authors_are_told_apart_at_once(text: str, count: int) -> N
 def test_text_of_a_thousand_names_is_read_at_once() -> None:
     authors = [f"First{number} Last{number}" for number in range(1_000)]
     text = "What do these like? " + ", ".join(authors)
-    began = time.process_time()
 
     found = named_authors(text, authors)
     bare = without_names(text, found)
 
-    assert time.process_time() - began < 3.0
+    assert not time_problem(lambda: without_names(text, named_authors(text, authors)), seconds=3)
     assert found == set(authors)
     assert bare.split() == ["What", "do", "these", "like?", *[","] * 999]
 
