@@ -12,7 +12,7 @@ NOT_SAID: Final = _("No message says “{detail}”.")
 DOUBT_LABELS: Final = {
     UNSUPPORTED: _("No message of the user contains this."),
     DENIED: _("The user's message denies it."),
-    COPIED: _("It is a piece of a message and does not name the person."),
+    COPIED: _("It is not understood without the conversation."),
     LANGUAGE: _("It is not in the language of the messages."),
     Speech.QUESTION: _("The user asked about it, and did not state it."),
     Speech.HYPOTHESIS: _("The user supposed it, and did not state it."),

@@ -19,6 +19,7 @@ from conversations.domain.layers import PHRASES
 from conversations.domain.statements.grounding import Doubt, Evidence, Verdict
 from conversations.domain.statements.kinds import DROPPED, Speech, Spoken
 from memoryhub.llm.types import array_schema, object_schema
+from memoryhub.search.analysis import HAN, KATAKANA
 from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem
 from strength.domain.cues import usable_cues
@@ -108,6 +109,9 @@ OTHER_TOPIC: Final = ""
 _LIKING: Final = re.compile(
     r"\b(?:likes?|loves?|prefers?|wants?|enjoys?|hates?|dislikes?|favou?rite|rather|never|always)\b|好|嫌|苦手|ほしい|希望|望"
 )
+
+_CHINESE_USER: Final = re.compile(f"^(?:用[户戶]|使用者)(?=の?[{HAN}{KATAKANA}]{{0,12}}[はがのもに])")
+"""What Chinese models write for the user in Japanese."""
 
 _REMEMBERED: Final = re.compile(r"<(/?)remembered-((?:[0-9a-f]{16}){1,2})>")
 """A line that opens or closes a block of memories; older contexts had codes of 32 digits."""
@@ -361,7 +365,7 @@ def items_of(data: Any, reading: Reading, *, strategies: Sequence[Strategy]) -> 
 def _item(raw: Any, strategy: Strategy, reading: Reading) -> Item | None:
     if not isinstance(raw, Mapping):
         return None
-    text, longest = _text(raw.get("text")), MAX_ITEM_LENGTH
+    text, longest = _CHINESE_USER.sub("ユーザー", _text(raw.get("text"))), MAX_ITEM_LENGTH
     if strategy is Strategy.EPISODIC:
         words, longest = _EPISODE_LABELS.get(reading.language, _EPISODE_LABELS["en"]), MAX_EPISODE_LENGTH
         parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}

@@ -79,9 +79,17 @@ UNSUPPORTED: Final = "unsupported"
 DENIED: Final = "denied"
 LANGUAGE: Final = "language"
 COPIED: Final = "copied"
-"""A piece of a message, which does not name the person and is not understood without the conversation."""
+"""A piece of a message, which is not understood without the conversation."""
 
 _NAMES_USER: Final = re.compile(r"\b(?:user|they|their)\b|ユーザ", re.IGNORECASE)
+_FIRST_PERSON: Final = re.compile(r"(?:I|I'\w{1,2}|My|We|Our)\b|[私僕俺](?:た?ち)?[はがのもに]")
+_POINTS: Final = re.compile(
+    r"^(?:the )?user(?:'s)? (?:\w+ ){1,3}(?:it|that|this|these|those|them|so)(?: (?:too|much|a lot|now))?\W*$"
+    "|^ユーザー?は(?:それ|これ|あれ|そこ|ここ|そう)[がをはに]?[^、。]{1,12}[。]?$",
+    re.IGNORECASE,
+)
+"""A statement about something that only the conversation names."""
+
 _LIKING: Final = re.compile(r"\b(?:likes?|loves?|enjoys?|fond of|favou?rite)\b|好き")
 _SAID_LIKING: Final = re.compile(
     r"\b(?:lik\w{1,4}|lov\w{1,4}|enjoy\w{0,4}|fan of|fond|favou?rite|prefer\w{0,4}|adore|into|best|mad about"
@@ -275,10 +283,16 @@ class Evidence:
         return not any(_SAID_LIKING.search(text) for text in texts)
 
     def _is_copied(self, claim: Claim) -> bool:
-        """Return whether a statement is a piece of a user's message and names neither the user nor a participant."""
+        """Return whether a statement is not understood without the conversation.
+
+        It is a piece of a user's message, or in the first person, and names neither the user nor a participant; or a
+        pronoun is all that it has.
+        """
+        if _POINTS.search(claim.text):
+            return True
         if _NAMES_USER.search(claim.text) or self._named(claim):
             return False
-        return squashed(claim.text) in self.offered_by_users.squashed
+        return _FIRST_PERSON.match(claim.text) is not None or squashed(claim.text) in self.offered_by_users.squashed
 
     def _doubt_speech(self, claim: Claim, places: Sequence[int]) -> Doubt | None:
         """Return the kind of the sentences that support a statement, if they are not the user's own statements."""
@@ -299,7 +313,7 @@ class Evidence:
 
     def _doubt_source(self, claim: Claim, sentence: Sentence, places: Sequence[int]) -> Doubt | None:
         """Return the doubt about a sentence as the source of a statement."""
-        if (sentence.speech is Speech.HYPOTHESIS and is_hedged(claim.text)) or (
+        if (sentence.speech is Speech.HYPOTHESIS and is_hedged(claim.text, sentence.text)) or (
             sentence.speech in (Speech.FICTION, Speech.ROLE_PLAY, Speech.QUOTATION) and is_of_fiction(claim.text)
         ):
             return None

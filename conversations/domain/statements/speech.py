@@ -46,10 +46,21 @@ _HEDGED: Final = re.compile(
     r"|可能性|仮"
 )
 
+_CONTRARY: Final = re.compile(
+    r"\bif (?:i|we|you|he|she|it|they|money|time|only)\b[^.?!]{0,20}\b(?:were|was|had|won|could|didn'?t)\b|\bwere i\b"
+    r"|\bif only\b|\bi wish\b|\bimagine\b|\bin theory\b|\bdream(?:t|ed)\b"
+    "|(?:たら|なら)(?:なあ|いいの|[^。]{0,40}のに)|なくて(?:いい|よけれ)|いいなら|仮に|夢で|空想|想像し"
+)
+"""Suppositions contrary to fact, which are no plans."""
+
+_WISHED: Final = re.compile(
+    r"\b(?:would|if|wish\w*|wants?|dream\w*|imagin\w*|hypothetical\w*)\b|もし|場合|たい|夢|仮|想像"
+)
+
 _JOKE: Final = re.compile(
     r"\b(?:joking|kidding)\b|\bpulling your leg\b|\bhaha no\b|\bjust messing\b|\bnot serious\b|\bjk\b|\bas a joke\b"
-    r"|\bapril fool|(?:^|\s)/s\b"
-    "|冗談|なんちゃって|うそうそ|嘘(?:です|だよ|だけど)|うそ(?:です|だよ)|ジョーク"
+    r"|\bapril fool|(?:^|\s)/s\b|\(in [a-z]{2,12} years\)"
+    "|冗談|なんちゃって|[(（][^)）]{1,12}年齢で[)）]|うそうそ|嘘(?:です|だよ|だけど)|うそ(?:です|だよ)|ジョーク"
 )
 
 _STATES: Final = re.compile(
@@ -77,8 +88,10 @@ _ASKED_OF_SELF: Final = re.compile(r"^(?:\w{1,10},? )?(?:should|could|would|can|
 _STORY_WORD: Final = re.compile(f"[A-Z][a-z]{{2,20}}|[{HAN}{KATAKANA}]{{2,12}}")
 
 
-def is_hedged(statement: str) -> bool:
-    return _HEDGED.search(statement.casefold()) is not None
+def is_hedged(statement: str, sentence: str = "") -> bool:
+    """Return whether a statement says a wish or a possibility; of a sentence contrary to fact, a wish."""
+    words = _WISHED if _CONTRARY.search(sentence.casefold()) else _HEDGED
+    return words.search(statement.casefold()) is not None
 
 
 def sentences_of(messages: Sequence[Spoken]) -> list[list[Sentence]]:

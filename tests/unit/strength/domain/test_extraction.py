@@ -253,6 +253,17 @@ def test_items_are_told_once_and_are_bounded() -> None:
     assert len(items({"facts": [fact(f"F{n}") for n in range(MAX_ITEMS + 5)]})) == MAX_ITEMS
 
 
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("用户は宇宙が好き。", "ユーザーは宇宙が好き。"), ("用戶の犬は三歳。", "ユーザーの犬は三歳。"),
+        ("用户喜欢茶。", "用户喜欢茶。"), ("ユーザーは用户を知る。", "ユーザーは用户を知る。"),
+    ],
+)  # fmt: skip
+def test_the_user_has_a_japanese_name_in_japanese(written: str, text: str) -> None:
+    assert items({"facts": [fact(written)]}) == [text]
+
+
 def test_when_it_was_last_said() -> None:
     piece = sliced(said(1), said(5))
     (item,) = items_of({"facts": [fact(sources=(1, 2))]}, Reading(piece), strategies=MESSAGE_STRATEGIES)

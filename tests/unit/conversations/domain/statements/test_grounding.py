@@ -49,6 +49,15 @@ def talk(*said: str, language: str = "") -> Evidence:
         (["He works as a nurse."], "The user works as a nurse.", 0, Speech.OTHER_PERSON),
         (["Tom works as a nurse."], "The user knows that Tom works as a nurse.", 0, None),
         (["My brother works as a nurse."], "The user's brother works as a nurse.", 0, None),
+        (["I promised Nora a cake without eggs."], "I promised Nora a cake", 0, COPIED),
+        (["I promised Nora a cake without eggs."], "I promised Nora cake and eggs", 0, COPIED),
+        (["私は犬と散歩をしています。"], "私は犬と毎日散歩をしている。", 0, COPIED),
+        (["I am a physio, nine years now, and I love it."], "The user loves it.", 0, COPIED),
+        (["I am a physio, nine years now, and I love it."], "The user has loved being a physio for nine years.", 0, None),
+        (["整体師です。好きでやっています。"], "ユーザーはそれが好きです。", 0, COPIED),
+        (["If money were no object I'd live on a barge."], "The user plans to live on a barge.", 0, Speech.HYPOTHESIS),
+        (["If money were no object I'd live on a barge."], "The user would live on a barge if money allowed.", 0, None),
+        (["I might move to Nara in May, if they pay."], "The user plans a move to Nara in May.", 0, None),
         (["I walk my dog at six."], "walk my dog", 0, COPIED), (["Ann: I walk my dog.", "Ben: Ok"], "Ann: I walk my dog.", 0, None),
         (["I walk my dog at six."], "The user likes walking the dog.", 0, UNSUPPORTED),
         (["I love walking my dog."], "The user likes walking the dog.", 0, None),
@@ -122,7 +131,7 @@ def test_a_statement_without_words() -> None:
 
 
 BOUNDS = {
-    "tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (3, 1, 9), "single": (0, 0, 0), "blind": (1, 1, 2), "sealed": (0, 5, 1), "last": (0, 4, 2), "next": (2, 3, 3)
+    "tuning": (0, 0, 3), "held_out": (3, 1, 9), "fresh": (3, 1, 9), "single": (0, 0, 0), "blind": (1, 1, 2), "sealed": (0, 5, 1), "last": (0, 4, 2), "next": (3, 1, 3)
 }  # fmt: skip
 """Most true statements held back, false ones stored and citations misplaced, of both languages (bench/RESULTS.md)."""
 

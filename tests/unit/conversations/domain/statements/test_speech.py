@@ -26,7 +26,9 @@ def kinds(*texts: str) -> list[list[tuple[str, Speech]]]:
         ("Is it far to Nara?", Speech.QUESTION), ("Should I get a cat?", Speech.QUESTION), ("奈良は遠いですか", Speech.QUESTION),
         ("Is there a shop near my office in Nara?", Speech.OWN), ("奈良の自宅の近くに店はありますか", Speech.OWN),
         ("The hero lives in Prague.", Speech.FICTION), ("主人公はパリに住む。", Speech.FICTION),
-        ("I won a million. Just kidding.", Speech.JOKE), ("> I moved to Kyoto.", Speech.QUOTATION),
+        ("I won a million. Just kidding.", Speech.JOKE), ("I turn 104 today (in printer years).", Speech.JOKE),
+        ("本日104歳です（プリンター年齢で）。", Speech.JOKE), ("ok so scene: a ship, all alarms on.", Speech.ROLE_PLAY),
+        ("場面は宇宙船、警報が鳴っている。", Speech.ROLE_PLAY), ("> I moved to Kyoto.", Speech.QUOTATION),
         ("From: Tom", Speech.QUOTATION), ("Let's role-play a king.", Speech.ROLE_PLAY),
     ],
 )  # fmt: skip
