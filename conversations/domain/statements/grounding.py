@@ -16,7 +16,7 @@ from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, O
 from conversations.domain.statements.kinds import Sentence, Speech, Spoken
 from conversations.domain.statements.languages import are_other_languages
 from conversations.domain.statements.names import squashed
-from conversations.domain.statements.persons import is_of_relation, spoken_about
+from conversations.domain.statements.persons import acts_instead, is_of_relation, spoken_about
 from conversations.domain.statements.plays import is_of_fiction
 from conversations.domain.statements.speech import is_hedged, sentences_of
 from conversations.domain.statements.talk import agrees, asks_for_detail, reports_talk
@@ -61,6 +61,7 @@ _NEGATIVE: Final = re.compile(
     r"|以外|だけ|のみ"
 )
 _USER_IS_SUBJECT: Final = re.compile(r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]", re.IGNORECASE)
+_AND: Final = re.compile(r",? and (?=(?:is|was|has|had|will|can|does|[a-z]{3,}s) )")
 _CLAUSE: Final = re.compile(r"[,;、—]|\b(?:but|and|though|because|so)\b|けど|けれど|から|ので")
 _ADVERB: Final = re.compile("本当は|実際は|実は|もう|まだ|今は")
 _PREDICATE: Final = re.compile(f"([{HAN}{KATAKANA}a-z])[{HIRAGANA}]{{0,6}}$")
@@ -125,6 +126,12 @@ class Claim:
     @property
     def is_about_user(self) -> bool:
         return _USER_IS_SUBJECT.match(self.text) is not None
+
+    @property
+    def parts(self) -> tuple["Claim", ...]:
+        """The statement, and each of its predicates about the user as a statement: one of two may be another's."""
+        begin, *more = _AND.split(self.text)
+        return (self, *(Claim(f"The user {part}", self.people) for part in more if _USER_IS_SUBJECT.match(begin)))
 
     def share(self, terms: Collection[str]) -> float:
         """Return the share of the weights that these terms have; a compound is there if its characters are."""
@@ -273,7 +280,9 @@ class Evidence:
             return Doubt(UNSUPPORTED)
         if max(self._support(claim, place) for place in places) < KEPT_SHARE * best:
             return Doubt(Speech.OTHER_PERSON)
-        return Doubt(Speech.ASSISTANT) if lead >= ASSISTANT_LEAD else self._doubt_speech(claim, places)
+        if lead >= ASSISTANT_LEAD:
+            return Doubt(Speech.ASSISTANT)
+        return next(filter(None, (self._doubt_speech(part, places) for part in claim.parts)), None)
 
     def _is_new_liking(self, claim: Claim, places: Sequence[int]) -> bool:
         """Return whether a statement is about a liking, and its messages are not."""
@@ -321,6 +330,8 @@ class Evidence:
             return None
         if sentence.speech is not Speech.OWN:
             return Doubt(sentence.speech)
+        if acts_instead(claim.text, sentence.text):
+            return Doubt(Speech.OTHER_PERSON)
         authors = {self.messages[place].author for place in places} - {""}
         named = self._named(claim)
         if named and authors and not named & authors and not any(name in sentence.text for name in named):

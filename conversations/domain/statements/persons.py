@@ -114,6 +114,23 @@ def is_of_relation(statement: str) -> bool:
     return _RELATED.search(lower) is not None and not _LOST.search(lower)
 
 
+_SPEAKER_IS_SUBJECT: Final = re.compile(
+    r"^(?:(?:and|but|so|well|also|then),? )?(?:i|we)(?:'\w{1,2})? |^(?:私|僕|俺)[はがも]"
+)
+_RELATION_ACTS: Final = re.compile(
+    rf"^(?:the user's )?(?P<relation>{KIN}) (?!is\b|was\b|has\b|had\b|named\b|called\b)[a-z]"
+    "|^(?:ユーザーの)?(?P<relative>[姉妹兄弟母父妻夫娘]|息子|友人|同僚|上司|旦那)[はがも]"
+)
+
+
+def acts_instead(statement: str, sentence: str) -> bool:
+    """Return whether a statement says of a relation what a sentence says of its speaker, without that relation."""
+    said, match = sentence.casefold(), _RELATION_ACTS.match(statement.casefold())
+    if match is None or not _SPEAKER_IS_SUBJECT.match(said) or THEM.search(said):
+        return False
+    return (match["relation"] or match["relative"]) not in said
+
+
 _PRONOUNS: Final = frozenset(["彼", "彼女", "あの子", "あの人", "その子", "その人"])
 
 
