@@ -266,11 +266,20 @@ def test_where_the_memory_is_refused_the_server_starts_with_the_least(
     terabytes = range(postgres_server.BUFFERS_MB.start, 4 << 20)
     monkeypatch.setattr(postgres_server, "BUFFERS_MB", terabytes)
     monkeypatch.setattr(postgres_server, "memory_mb", lambda: 4 * terabytes.stop)
+    monkeypatch.setattr(postgres_server, "SMALL_BUFFERS_MB", terabytes.stop)
 
     connection = make_cluster().start()
 
     assert ask(connection, "SHOW shared_buffers") == "128MB"
     assert [record.levelname for record in caplog.records if "starts with 128 MB" in record.message] == ["WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "data", "buffers"),
+    [(24_000, 40, 1_024), (24_000, 900, 1_800), (24_000, 9_000, 4_096), (2_048, 900, 512), (256, 40, 128)],
+)
+def test_the_buffers_are_for_the_data_and_within_the_memory(memory: int, data: int, buffers: int) -> None:
+    assert postgres_server.buffers_mb(memory, data) == buffers
 
 
 def test_what_does_not_start_with_the_least_either_is_told_once(
