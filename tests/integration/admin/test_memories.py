@@ -153,7 +153,12 @@ def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Clie
     assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
     boss.get(list_of(Memory), {"q": "matcha", **MEANING})
     again = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"}).content.decode()
-    assert "choose-whose" not in again and "Memories of kana" in again, "the agent that was searched last"
+    assert "choose-whose" in again, "the agent that was searched last is not taken silently"
+    offered = dict(response.context["cl"].above["offered"])
+    assert set(offered) == {"kana", "other"}
+    found = boss.get(list_of(Memory) + offered["kana"])
+    assert "Memories of kana" in found.content.decode()
+    assert [tab["title"] for tab in found.context["cl"].above["tabs"] if tab["is_chosen"]] == ["Active"]
 
 
 def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(boss: Client, hub: Hub) -> None:
