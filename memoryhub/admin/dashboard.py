@@ -268,7 +268,13 @@ def core_panel(now: datetime) -> list[PanelItem]:
             section=Section.BACKGROUND,
         ),
         *(
-            RecentAction(entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id)
+            RecentAction(
+                entry.at,
+                audit_title(entry.verb, entry.object_kind, entry.details),
+                entry.who_name,
+                model,
+                entry.object_id,
+            )
             for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:AUDIT_ENTRIES_READ]
             if (model := model_of(entry.object_kind)) is not None
         ),

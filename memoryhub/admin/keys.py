@@ -53,8 +53,8 @@ STATE_LABELS: Final[dict[KeyState, Any]] = {
 }
 
 REVOKED_FOR_GOOD: Final = ngettext_lazy(
-    "%(count)d key is revoked permanently: every program that uses it is refused from then on.",
-    "%(count)d keys are revoked permanently: every program that uses one is refused from then on.",
+    "%(count)d key will be revoked permanently: every program that uses it is refused from then on.",
+    "%(count)d keys will be revoked permanently: every program that uses one is refused from then on.",
     "count",
 )
 REVOKED_ALREADY: Final = ngettext_lazy(
@@ -218,7 +218,7 @@ class KeyAdmin(ActionAdmin):
     def shown_trust(self, key: ApiKey) -> Any:
         """Return whether what the key writes is trusted; of a key that writes nothing there is nothing to say."""
         if not {Scope.WRITE, Scope.CURATE, Scope.ADMIN} & set(key.scopes):
-            return "-"
+            return _("writes nothing")
         return _("trusted") if key.is_trusted else _("untrusted")
 
     agents = column(_("agents"), lambda key: excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all"))

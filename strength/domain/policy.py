@@ -266,7 +266,7 @@ class ReviewPolicy(Policy):
             _("Second reviewer"),
             _(
                 "`all`: a memory that waits becomes active when two people have approved it. `shared`: only one that "
-                "other agents read (scope `domain` or `universal`). No effect while fewer than two people may review"
+                "other agents read. No effect while fewer than two people may review"
             ),
         )
     }
