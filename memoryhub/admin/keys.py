@@ -63,7 +63,9 @@ REVOKED_ALREADY: Final = ngettext_lazy(
     "count",
 )
 FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
-NOT_TRUSTED: Final = _("Your account may not approve memories, so what your keys write waits for a curator.")
+NOT_TRUSTED: Final = _(
+    "Your account may not approve memories, so what your keys write is pending until a curator approves it."
+)
 
 
 SETTINGS: Final = (

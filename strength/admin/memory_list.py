@@ -134,7 +134,7 @@ def score_cell(hit: FoundMemory | None) -> str | SafeString:
 TABS: Final[tuple[tuple[str, dict[str, Any], Any], ...]] = (
     ("", {}, _("All")),
     (Status.ACTIVE, {STATUS_FILTER: Status.ACTIVE}, _("Active")),
-    (Status.PENDING, {STATUS_FILTER: Status.PENDING}, _("Waiting")),
+    (Status.PENDING, {STATUS_FILTER: Status.PENDING}, _("Pending")),
     (Status.ARCHIVED, {STATUS_FILTER: Status.ARCHIVED}, _("Archived")),
     (Status.REJECTED, {STATUS_FILTER: Status.REJECTED}, _("Rejected")),
     ("pinned", {PINNED_FILTER: "1"}, _("Pinned")),

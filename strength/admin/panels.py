@@ -68,7 +68,7 @@ def memory_panel(now: datetime) -> list[PanelItem]:
 WAITING_KINDS: Final = [
     Waiting(
         title=_("Pending"),
-        note=_("memories wait for a curator"),
+        note=_("memories to be reviewed"),
         model=Memory,
         rows=waiting_memories,
         states={"status": [Status.PENDING]},
@@ -76,7 +76,7 @@ WAITING_KINDS: Final = [
     ),
     Waiting(
         title=_("Merge proposals"),
-        note=_("wait for a curator"),
+        note=_("to be reviewed"),
         model=Merge,
         rows=waiting_merges,
         states={"state": [MergeState.PROPOSED]},

@@ -198,7 +198,7 @@ def test_the_tabs_count_each_state_under_the_other_filters(boss: Client, hub: Hu
         tabs = boss.get(list_of(Memory), query).context["cl"].above["tabs"]
         return {str(tab["title"]): tab["count"] for tab in tabs}
 
-    everything = {"All": "4", "Active": "1", "Waiting": "2", "Archived": "1", "Rejected": "0", "Pinned": "1"}
+    everything = {"All": "4", "Active": "1", "Pending": "2", "Archived": "1", "Rejected": "0", "Pinned": "1"}
     assert counts() == counts(status__exact="archived") == everything, "summaries are hidden"
     assert counts(summaries="shown")["All"] == "5"
     assert counts(kind__exact="preference")["All"] == "1"
@@ -901,7 +901,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
         for revision in boss.get(page_of(memory)).context["revisions"]
         for each in revision["changes"]
     }
-    assert changes["state"] == ("waiting for approval", "active")
+    assert changes["state"] == ("pending", "active")
     assert changes["kind"] == ("note", "fact") and changes["holds from"] == ("–", "1 Mar 2026, 12:00 UTC")
     apply_transition(memory=memory, verb="archive", by=BY, reason="", now=NOW)
     text = boss.get(page_of(memory), headers={"accept-language": "ja"}).content.decode()
