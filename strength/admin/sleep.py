@@ -285,6 +285,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "problems_left_out": max(0, len(row.errors) - MAX_ERRORS),
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
+            "is_undone": row.state == RunState.UNDONE,
             "waits": may and held_runs().filter(pk=row.pk).exists(),
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             # Right after the run, the message above has the button.

@@ -791,6 +791,10 @@ def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, 
              "Source messages", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete permanently")  # fmt: skip
     assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [1, *(True for _ in parts)]
     assert sorted(parts, key=text.index) == list(parts)
+    Receipt.objects.create(
+        actor=hub.actor, created_at=NOW, query="tried", token_limit=1, total_tokens=1, metadata={"is_trial": True}
+    )
+    text = boss.get(page_of(hub.memory)).content.decode()
     assert "In the only context assembled so far." in text and "Unused, it decays below 0.1 on" not in text, (
         "it has not slept yet"
     )
