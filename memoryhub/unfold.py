@@ -130,12 +130,8 @@ AREAS = [
     ),
     _area("chat", (_("Talk"), "talk")),
     _area("science", (_("Playground"), "playground")),
-    _area(
-        "gavel",
-        (_("Blocked texts"), "strength_tombstone"),
-        (_("Rules"), "strength_reviewrule"),
-        (_("Expectations"), "strength_expectation"),
-    ),
+    _area("fact_check", (_("Expectations"), "strength_expectation")),
+    _area("gavel", (_("Blocked texts"), "strength_tombstone"), (_("Rules"), "strength_reviewrule")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
 """Curators' areas: one sidebar entry each, with further screens as tabs."""

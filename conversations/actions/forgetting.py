@@ -6,7 +6,7 @@ finds `Session.deletions` changed when it wants to write, and writes nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -38,7 +38,8 @@ class Forgotten:
     """Messages of one session that are about to be deleted; `is_whole`: with the session itself.
 
     With `rewrites` the session's summary is written again from what is left. With `keeps_drawn` memories, summaries and
-    entries of projects stay, without the messages as sources.
+    entries of projects stay, without the messages as sources. `taken` are the texts that leave with them, by kind,
+    each with its row's id.
     """
 
     session: Session
@@ -51,6 +52,11 @@ class Forgotten:
     by: Principal
     reason: str
     now: datetime
+    taken: dict[str, list[tuple[UUID, str]]] = field(default_factory=dict, repr=False)
+
+    def take(self, kind: str, texts: Iterable[tuple[UUID, str]]) -> None:
+        """Note texts for the page that asks for confirmation."""
+        self.taken.setdefault(kind, []).extend(texts)
 
     @property
     def texts(self) -> frozenset[str]:
@@ -76,12 +82,16 @@ class _Preview(Exception):
 
 @dataclass(frozen=True)
 class Deletion:
-    """Hold the numbers of deleted rows by kind, without zeros; those of a preview, or none yet for a job."""
+    """Hold the numbers of deleted rows by kind, without zeros; those of a preview, or none yet for a job.
+
+    `taken`: see `Forgotten`.
+    """
 
     session_id: UUID
     counts: dict[str, int]
     dry_run: bool
     job_id: UUID | None = None
+    taken: Mapping[str, Sequence[tuple[UUID, str]]] = field(default_factory=dict, repr=False)
 
 
 def check_may_forget(by: Principal) -> None:
@@ -156,18 +166,27 @@ def forget_messages(
     messages, Forbidden for an untrusted key.
     """
     counts: Counter[str] = Counter()
+    taken: dict[str, list[tuple[UUID, str]]] = {}
     try:
         with transaction.atomic():
-            counts.update(_forget(session, chosen, rewrites, keeps_drawn, by, reason, now))
+            counts.update(_forget(session, chosen, rewrites, keeps_drawn, by, reason, now, taken))
             if dry_run:
                 raise _Preview
     except _Preview:
         pass
-    return Deletion(session.public_id, {kind: count for kind, count in sorted(counts.items()) if count}, dry_run)
+    found = {kind: count for kind, count in sorted(counts.items()) if count}
+    return Deletion(session.public_id, found, dry_run, taken=taken)
 
 
 def _forget(
-    session: Session, chosen: Q | None, rewrites: bool, keeps_drawn: bool, by: Principal, reason: str, now: datetime
+    session: Session,
+    chosen: Q | None,
+    rewrites: bool,
+    keeps_drawn: bool,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    taken: dict[str, list[tuple[UUID, str]]],
 ) -> Counter[str]:
     locked, is_whole = _lock(session), chosen is None
     rows = Message.objects.of([locked.actor_id]).filter(chosen or Q(), session_id=locked.pk)
@@ -181,6 +200,7 @@ def _forget(
         by=by,
         reason=reason,
         now=now,
+        taken=taken,
     )
     counts: Counter[str] = Counter()
     for delete in DERIVED:
@@ -244,6 +264,7 @@ def _forgotten(
     by: Principal,
     reason: str,
     now: datetime,
+    taken: dict[str, list[tuple[UUID, str]]],
 ) -> Forgotten:
     found = list(rows.order_by("seq").only("pk", "actor_id", "seq", "role", "content", "blocks", "client_message_id"))
     if not found and not is_whole:
@@ -259,6 +280,7 @@ def _forgotten(
         by=by,
         reason=reason,
         now=now,
+        taken=taken,
     )
 
 

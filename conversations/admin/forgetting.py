@@ -1,10 +1,11 @@
 """Deletion of messages and sessions in the admin: what it takes is shown first (SPEC C6)."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -12,15 +13,17 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.forgetting import Deletion, forget_messages, forget_session
 from conversations.models import Message, Session
-from memoryhub.admin.base import as_uuid, excerpt, format_count
+from memoryhub.admin.base import as_uuid, excerpt, format_count, link_to
 from memoryhub.admin.object_actions import (
     CONFIRMED,
     Confirmation,
+    Quotes,
     ask_to_confirm,
     change_url,
     next_url,
@@ -30,8 +33,8 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.errors import DomainError
 
-MAX_QUOTED: Final = 5
-"""Messages that a confirmation quotes."""
+MAX_QUOTED: Final = 200
+"""Texts of each kind that a confirmation quotes at most."""
 
 DELETED_LABELS: Final[Mapping[str, Any]] = {
     "sessions": _("Sessions"),
@@ -40,13 +43,22 @@ DELETED_LABELS: Final[Mapping[str, Any]] = {
     "receipts": _("Receipts"),
     "summaries": _("Summaries"),
     "memories": _("Memories that rest on these messages alone"),
-    "memories_for_review": _("Memories with other sources, which leave the contexts and wait for approval"),
+    "memories_for_review": _("Memories with other sources, which leave the contexts and become pending"),
     "entries": _("Entries of projects that rest on these messages alone"),
-    "entries_for_review": _("Entries of projects with other sources, which leave the contexts and wait for approval"),
+    "entries_for_review": _("Entries of projects with other sources, which leave the contexts and become pending"),
     "project_descriptions": _("Descriptions of projects"),
     "routes": _("Routing decisions"),
     "answers": _("Recorded answers"),
 }
+
+QUOTED_PAGES: Final[Mapping[str, str]] = {
+    "messages": "conversations_message",
+    "summaries": "summaries_summary",
+    "memories": "strength_memory",
+    "memories_for_review": "strength_memory",
+    "entries": "summaries_document",
+}
+"""Pages of the texts that a confirmation quotes; models above this app are known by name only."""
 
 
 def may_read(request: HttpRequest) -> bool:
@@ -68,8 +80,9 @@ def delete_from_session(screen: Any, request: HttpRequest, session: Session) -> 
     try:
         if CONFIRMED not in request.POST:
             cancel = next_url(request) or change_url(session)
-            rows = Message.objects.filter(actor_id=session.actor_id, session=session, pk__in=chosen)
-            question = _question(rows, forget(dry_run=True).counts, is_whole=not named, cancel=cancel)
+            of_session = Message.objects.filter(actor_id=session.actor_id, session=session)
+            rows = of_session.filter(pk__in=chosen) if named else of_session
+            question = _question(request, rows, [forget(dry_run=True)], is_whole=not named, cancel=cancel)
             return ask_to_confirm(screen, request, question, action="forget", keys=chosen)
         deletion = forget()
     except DomainError as error:
@@ -89,12 +102,12 @@ def delete_chosen(screen: Any, request: HttpRequest, queryset: QuerySet[Message]
     if not keys:
         screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
     is_confirmed = CONFIRMED in request.POST
-    counts = [deletion.counts for deletion in _delete(screen, request, keys, dry_run=not is_confirmed)]
-    if counts and not is_confirmed:
-        question = _question(Message.objects.filter(pk__in=keys), _sum(counts))
+    deletions = list(_delete(screen, request, keys, dry_run=not is_confirmed))
+    if deletions and not is_confirmed:
+        question = _question(request, Message.objects.filter(pk__in=keys), deletions)
         return ask_to_confirm(screen, request, question, action="forget_chosen", keys=keys)
-    if counts:
-        _report(screen, request, _sum(counts))
+    if deletions:
+        _report(screen, request, _sum(deletions))
     return None
 
 
@@ -114,10 +127,10 @@ def _delete(screen: Any, request: HttpRequest, keys: Sequence[Any], *, dry_run: 
     report_skipped(screen, request, refused)
 
 
-def _sum(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def _sum(deletions: Iterable[Deletion]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
+    for each in deletions:
+        total.update(each.counts)
     return dict(total)
 
 
@@ -127,23 +140,45 @@ def _chosen(request: HttpRequest) -> list[str]:
 
 
 def _question(
-    chosen: QuerySet[Message], counts: Mapping[str, int], *, is_whole: bool = False, cancel: str = ""
+    request: HttpRequest,
+    chosen: QuerySet[Message],
+    deletions: Sequence[Deletion],
+    *,
+    is_whole: bool = False,
+    cancel: str = "",
 ) -> Confirmation:
+    counts = _sum(deletions)
+    quoted = _quoted(request, chosen, deletions)
     closing = gettext("There is no undo. Exported files and backups are not reached.")
     return Confirmation(
         title=_("Delete this session") if is_whole else _("Delete these messages"),
-        sentences=[*_taken(counts), closing],
-        examples=_quoted(chosen),
+        sentences=[*_taken({kind: count for kind, count in counts.items() if not quoted.get(kind)}), closing],
+        examples=(),
+        quotes=[
+            Quotes(sentence, quoted[kind])
+            for kind in DELETED_LABELS
+            if quoted.get(kind)
+            for sentence in _taken({kind: counts[kind]})
+        ],
         button=_("Delete permanently"),
         is_danger=True,
         cancel=cancel,
     )
 
 
-def _quoted(chosen: QuerySet[Message]) -> list[str]:
-    """Return the beginnings of the first chosen messages."""
-    rows = chosen.order_by("session_id", "seq").values_list("content", flat=True)
-    return [excerpt(content) for content in rows[:MAX_QUOTED]]
+def _quoted(
+    request: HttpRequest, chosen: QuerySet[Message], deletions: Iterable[Deletion]
+) -> dict[str, list[SafeString]]:
+    """Return the beginnings of the texts that the person may read, by kind, each with a link to its page."""
+    rows = chosen.order_by("session_id", "seq").values_list("pk", "content")
+    texts: dict[str, list[tuple[UUID, str]]] = {"messages": list(rows[:MAX_QUOTED])}
+    for kind in QUOTED_PAGES.keys() - texts:
+        texts[kind] = [each for deletion in deletions for each in deletion.taken.get(kind, ())][:MAX_QUOTED]
+    return {
+        kind: [link_to(f"admin:{page}_change", key, excerpt(text)) for key, text in texts[kind]]
+        for kind, page in QUOTED_PAGES.items()
+        if request.user.has_perm(page.replace("_", ".view_"))
+    }
 
 
 def _taken(counts: Mapping[str, int]) -> list[str]:

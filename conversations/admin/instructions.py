@@ -97,7 +97,7 @@ def _result(request: HttpRequest, form: InstructionsForm, name: str) -> dict[str
     rows = [(each.text, each.doubt and doubt_label(each.doubt.reason, each.doubt.detail)) for each in texts]
     summary = ngettext("%(count)s text", "%(count)s texts", len(rows)) % {"count": len(rows)}
     if waiting:
-        summary += gettext(", %(count)s of them would wait for review") % {"count": waiting}
+        summary += gettext(", %(count)s of them would be pending") % {"count": waiting}
     return {"title": title, "rows": rows, "summary": summary}
 
 

@@ -7,7 +7,7 @@ only a POST assembles a context.
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -105,24 +105,26 @@ class Run:
     settings: dict[str, str] = field(repr=False)
     outcome: RunOutcome
     actor_id: UUID | None = None
+    receipt_id: UUID | None = None
+    """Its receipt, if kept."""
 
 
 def _cache_key(request: HttpRequest, token: str) -> str:
     return f"playground:{request.user.pk}:{token}"
 
 
-def cache_run(request: HttpRequest, run: Run) -> str:
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    key = _cache_key(request, token)
-    caches[CACHE].set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
+def cache_run(request: HttpRequest, run: Run, token: str = "") -> str:
+    token = token or secrets.token_urlsafe(TOKEN_BYTES)
+    ids = {"actor_id": run.actor_id and str(run.actor_id), "receipt_id": run.receipt_id and str(run.receipt_id)}
+    caches[CACHE].set(_cache_key(request, token), {**asdict(run), **ids}, CACHE_SECONDS)
     return token
 
 
 def _run_of(cached: Mapping[str, Any]) -> Run:
     outcome = cached["outcome"]
     items = {identity: tuple(item) for identity, item in outcome["items"].items()}
-    actor_id = cached["actor_id"]
-    return Run(cached["settings"], RunOutcome(**{**outcome, "items": items}), actor_id and UUID(actor_id))
+    ids = {name: cached[name] and UUID(cached[name]) for name in ("actor_id", "receipt_id")}
+    return Run(cached["settings"], RunOutcome(**{**outcome, "items": items}), **ids)
 
 
 def forget_runs(actor_id: UUID) -> None:
@@ -197,9 +199,8 @@ def playground(request: HttpRequest) -> HttpResponse:
         # The next run is compared with the last one that succeeded.
         context["run"] = cache_run(request, previous)
     if result is not None:
-        if saves_receipt:
-            context["kept"] = _save_receipt(request, result)
-        context |= _result_context(request, form, result, previous)
+        kept = _save_receipt(request, result) if saves_receipt else None
+        context |= {"kept": kept, **_result_context(request, form, result, previous, kept)}
     return render_page(request, TEMPLATE, title=_("Playground"), **context)
 
 
@@ -319,25 +320,53 @@ def _memory_outcome(result: Result, memory: str) -> str:
 
 def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
     try:
-        return store_preview_receipt(
-            tenant=result.tenant,
-            session=result.request.session,
-            message=result.request.message,
-            assembly=result.context.assembly,
-            metadata=receipt_metadata(result.request, result.context),
-            by=principal(request),
-            now=clock(),
-        )
+        return _stored(request, result)
     except DomainError as error:
         result.notices.append(str(error))
         return None
 
 
-def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None) -> dict[str, Any]:
+def _stored(request: HttpRequest, result: Result) -> Receipt:
+    return store_preview_receipt(
+        tenant=result.tenant,
+        session=result.request.session,
+        message=result.request.message,
+        assembly=result.context.assembly,
+        metadata=receipt_metadata(result.request, result.context),
+        by=principal(request),
+        now=clock(),
+    )
+
+
+def receipt_of_run(request: HttpRequest, token: str) -> Receipt | None:
+    """Return the receipt of a run, which is assembled again where it was not kept; None for an expired run.
+
+    Raises as `store_preview_receipt`.
+    """
+    if not request.user.has_perms((*PERMISSIONS, SAVE_PERMISSION)):
+        raise PermissionDenied
+    run = load_run(request, token)
+    receipts = Receipt.objects.select_related("actor__agent")
+    if run is None or (known := receipts.filter(pk=run.receipt_id).first() if run.receipt_id else None):
+        return None if run is None else known
+    form = PlaygroundForm(run.settings)
+    result = _result(request, form) if form.is_valid() else None
+    if result is None:
+        return None
+    receipt = _stored(request, result)
+    cache_run(request, replace(run, receipt_id=receipt.pk), token)
+    return receipts.get(pk=receipt.pk)
+
+
+def _result_context(
+    request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None, kept: Receipt | None
+) -> dict[str, Any]:
     items, metadata = result.items, result.context.assembly.metadata
     former = before.outcome if before else None
     actor = result.tenant.actor
-    token = cache_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
+    ids = [row.pk if row else None for row in (actor, kept)]
+    run = Run(_settings(form), result.outcome, *ids)
+    token = cache_run(request, run)
     may_curate = request.user.has_perm("strength.change_memory")
     return {
         "result": result,
@@ -356,6 +385,7 @@ def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, 
         "changed": _changed(form, before) if before else [],
         "sides": side_by_side(former, result.outcome) if former else None,
         "may_curate": may_curate,
+        "may_expect": actor is not None and request.user.has_perms((*needs_of("keep_expectation"), SAVE_PERMISSION)),
         "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
         "budgets": [suggested for suggested in SUGGESTED_MAX_TOKENS if suggested != form.cleaned_data["max_tokens"]],

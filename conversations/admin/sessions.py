@@ -258,7 +258,7 @@ def session_panel(now: datetime) -> list[Tile]:
             ChatTurn,
             section=Section.BACKGROUND,
         ),
-        Tile(_("Contexts"), contexts, _("stored"), Receipt, recent=contexts.filter(created_at__gte=now - RECENT)),
+        Tile(_("Receipts"), contexts, _("of contexts"), Receipt, recent=contexts.filter(created_at__gte=now - RECENT)),
     ]
 
 

@@ -126,7 +126,7 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
 
 
 QUESTIONS = EntryKind(name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions)
-CONTEXTS = EntryKind(name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts)
+CONTEXTS = EntryKind(name="context", label=_("Receipts"), needs=("conversations.view_receipt",), events=_contexts)
 
 PAGE_SIZE: Final = 50
 SEARCH_BATCH_SIZE: Final = 20_000

@@ -99,6 +99,7 @@ class Reason(StrEnum):
     LAYER_BUDGET = "layer_budget"
     LIMIT = "limit"
     DUPLICATE = "duplicate"
+    REPEATS_OMITTED = "repeats_omitted"
     EMPTY = "empty"
     SWITCHED_OFF = "switched_off"
     ROLE = "role"
@@ -151,7 +152,8 @@ class Cut:
 def select_within_budget(writer: PromptWriter) -> Selection:
     """Return the largest selection within the token limit. Raises ContextTooLarge if even an empty one exceeds it."""
     candidates, limit = writer.candidates, writer.frame.policy.token_limit
-    contents, reasons, shares = _admit_layers(writer)
+    identities = [_identities(candidate) for candidate in candidates]
+    contents, reasons, shares = _admit_layers(writer, identities)
     orphans = contents.keys() - without_orphans(candidates, contents).keys()
     for place in orphans:
         del contents[place]
@@ -178,10 +180,29 @@ def select_within_budget(writer: PromptWriter) -> Selection:
             reasons[place] = Reason.INCLUDED
         else:
             reasons[place] = Reason.TRIMMED
+    for place in _false_repeats(candidates, reasons, identities, fitted):
+        reasons[place] = Reason.REPEATS_OMITTED
     return Selection(fitted, reasons, shares)
 
 
-def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
+def _false_repeats(
+    candidates: Sequence[Candidate],
+    reasons: Mapping[int, Reason],
+    identities: Sequence[frozenset[str]],
+    fitted: Contents,
+) -> list[int]:
+    """Return the duplicates of what was left out after all; those of the profile are in no receipt."""
+    included = frozenset[str]().union(*(identities[place] for place in fitted))
+    return [
+        place
+        for place, reason in reasons.items()
+        if reason == Reason.DUPLICATE and candidates[place].layer != PROFILE and not identities[place] & included
+    ]
+
+
+def _admit_layers(
+    writer: PromptWriter, identities: Sequence[frozenset[str]]
+) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
     """Admit the layers by precedence, each within its share of the tokens, if set.
 
     Of duplicates the layer with precedence keeps its own; unused tokens of a share are added to the next.
@@ -193,7 +214,6 @@ def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, R
     budgets = policy.layer_budgets or {}
     known: frozenset[str] = frozenset()
     unused = 0
-    identities = [_identities(candidate) for candidate in candidates]
     for layer in STABLE_FIRST if policy.has_stable_block else PRECEDENCE:
         places, rejected = _admit(layer, known, identities, writer)
         contents = {place: candidates[place].content for place in places}

@@ -137,7 +137,7 @@ class AuditAdmin(ReadOnlyAdmin):
             entry.row_words = labels.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
 
     def title_of(self, row: AuditEntry) -> str:
-        return title_with_time(audit_title(row.verb, row.object_kind), row.at)
+        return title_with_time(audit_title(row.verb, row.object_kind, row.details), row.at)
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
@@ -145,7 +145,7 @@ class AuditAdmin(ReadOnlyAdmin):
             return id_chip(entry.who_name)
         return principal_label(entry.who_name, entry.who_kind)
 
-    event = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind), ordering="verb")
+    event = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind, entry.details), ordering="verb")
     stored_verb = column(_("verb"), lambda entry: format_html("<code>{}</code>", entry.verb))
     stored_kind = column(_("object kind"), lambda entry: format_html("<code>{}</code>", entry.object_kind))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -35,6 +36,17 @@ FUTURE: Final = {
     "month": _("in %(count)d mo"),
     "year": _("in %(count)d y"),
 }
+
+
+CENTS: Final = Decimal("0.0001")
+
+
+def dollars(amount: Decimal | float | None) -> str:
+    """Return an amount, rounded to a hundredth of a cent: sums are rounded where they are shown, and nowhere before."""
+    if amount is None:
+        return "-"
+    rounded = Decimal(amount).quantize(CENTS, rounding=ROUND_HALF_UP)
+    return f"{number_format(rounded, decimal_pos=4, force_grouping=True)} USD"
 
 
 def full_time(moment: datetime) -> str:

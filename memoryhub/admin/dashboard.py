@@ -26,6 +26,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import EXCERPT_LENGTH, clock, format_count, truncated
+from memoryhub.admin.columns import dollars
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.expiring import expiring_keys
 from memoryhub.auth.models import ApiKey, AuditEntry
@@ -186,11 +187,11 @@ def _chart_data(curves: Sequence[Curve], now: datetime) -> Iterator[dict[str, An
     labels = [date_format(day, "MONTH_DAY_FORMAT") for day in days]
     for number, curve in enumerate(curves):
         values = [sums.get((number, day), 0.0) for day in days]
-        formatted = partial(number_format, decimal_pos=2 if curve.is_money else 0, force_grouping=True)
+        formatted = dollars if curve.is_money else partial(number_format, decimal_pos=0, force_grouping=True)
         dataset = {"data": values, "backgroundColor": "var(--color-primary-600)", "borderRadius": 2}
         yield {
             "title": curve.title,
-            "total": f"{formatted(sum(values))} USD" if curve.is_money else formatted(sum(values)),
+            "total": formatted(sum(values)),
             "highest": formatted(max(values)),
             "href": curve.href,
             "data": json.dumps({"labels": labels, "datasets": [dataset]}),
@@ -267,7 +268,13 @@ def core_panel(now: datetime) -> list[PanelItem]:
             section=Section.BACKGROUND,
         ),
         *(
-            RecentAction(entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id)
+            RecentAction(
+                entry.at,
+                audit_title(entry.verb, entry.object_kind, entry.details),
+                entry.who_name,
+                model,
+                entry.object_id,
+            )
             for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:AUDIT_ENTRIES_READ]
             if (model := model_of(entry.object_kind)) is not None
         ),

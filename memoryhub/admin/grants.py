@@ -68,7 +68,7 @@ class ConsentForm(forms.Form):
         label=_("Trusted"),
         required=False,
         widget=UnfoldBooleanWidget,
-        help_text=_("Otherwise what it writes waits for a curator before it enters contexts."),
+        help_text=_("Otherwise what it writes is pending until a curator approves it."),
     )
 
     def __init__(self, *args: Any, person: Any, asked: ConsentRequest, **kwargs: Any) -> None:

@@ -53,8 +53,8 @@ STATE_LABELS: Final[dict[KeyState, Any]] = {
 }
 
 REVOKED_FOR_GOOD: Final = ngettext_lazy(
-    "%(count)d key is revoked permanently: every program that uses it is refused from then on.",
-    "%(count)d keys are revoked permanently: every program that uses one is refused from then on.",
+    "%(count)d key will be revoked permanently: every program that uses it is refused from then on.",
+    "%(count)d keys will be revoked permanently: every program that uses one is refused from then on.",
     "count",
 )
 REVOKED_ALREADY: Final = ngettext_lazy(
@@ -63,7 +63,9 @@ REVOKED_ALREADY: Final = ngettext_lazy(
     "count",
 )
 FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
-NOT_TRUSTED: Final = _("Your account may not approve memories, so what your keys write waits for a curator.")
+NOT_TRUSTED: Final = _(
+    "Your account may not approve memories, so what your keys write is pending until a curator approves it."
+)
 
 
 SETTINGS: Final = (
@@ -218,7 +220,7 @@ class KeyAdmin(ActionAdmin):
     def shown_trust(self, key: ApiKey) -> Any:
         """Return whether what the key writes is trusted; of a key that writes nothing there is nothing to say."""
         if not {Scope.WRITE, Scope.CURATE, Scope.ADMIN} & set(key.scopes):
-            return "-"
+            return _("writes nothing")
         return _("trusted") if key.is_trusted else _("untrusted")
 
     agents = column(_("agents"), lambda key: excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all"))

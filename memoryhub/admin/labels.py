@@ -181,7 +181,10 @@ def kind_label(kind: str) -> str:
     return str(KINDS_WITHOUT_PAGE.get(kind, kind.replace("_", " ")))
 
 
-def audit_title(verb: str, kind: str) -> str:
+def audit_title(verb: str, kind: str, details: Mapping[str, Any] | None = None) -> str:
+    """Return what was done, as a title; of a session of which messages alone were deleted, that it still is there."""
+    if (kind, verb) == ("session", "delete") and details and details.get("whole") is False:
+        return gettext("Messages of a session deleted")
     return capfirst(gettext("%(thing)s %(done)s") % {"thing": kind_label(kind), "done": verb_label(verb)})
 
 

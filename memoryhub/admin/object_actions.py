@@ -221,6 +221,22 @@ MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
+class Quotes:
+    """A sentence of a confirmation page with the texts that it is about; those after the first few are folded."""
+
+    sentence: str
+    texts: Sequence[Any]
+
+    @property
+    def first(self) -> Sequence[Any]:
+        return self.texts[:MAX_EXAMPLES]
+
+    @property
+    def further(self) -> Sequence[Any]:
+        return self.texts[MAX_EXAMPLES:]
+
+
+@dataclass(frozen=True)
 class Confirmation:
     """Content of a confirmation page: title, sentences, examples, button; `cancel` leads back, by default to itself.
 
@@ -235,6 +251,7 @@ class Confirmation:
     is_danger: bool = False
     needs_reason: bool = False
     cancel: str = ""
+    quotes: Sequence[Quotes] = ()
 
 
 def selected_ids(queryset: QuerySet[Any]) -> list[Any]:

@@ -144,6 +144,14 @@ def backticks_as_code(text: Any) -> SafeString:
     return SafeString("".join(format_html(template, piece) for template, piece in marked))
 
 
+def shown_meaning(check: Check) -> SafeString:
+    """Return what a value means, with its choices as the field names them instead of as they are stored."""
+    text = _form_text(check.meaning)
+    for word, label in check.choices.items():
+        text = text.replace(f"`{word}`", gettext("“%(words)s”") % {"words": label})
+    return backticks_as_code(capfirst(text))
+
+
 def shown_range(check: Check) -> SafeString:
     """Return the allowed range, where the field does not show it by itself."""
     if check.input in (Input.SWITCH, Input.CHOICE):
@@ -253,7 +261,7 @@ class PolicyForm(ActionForm):
             "key": key,
             "field": field,
             "about": f"about_{key}",
-            "meaning": backticks_as_code(capfirst(_form_text(check.meaning))),
+            "meaning": shown_meaning(check),
             "unit": check.unit,
             "allowed": shown_range(check),
             "is_changed": key in self.stored,

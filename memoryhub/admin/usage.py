@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, tzinfo
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -12,14 +12,14 @@ from django.contrib import admin
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.formats import date_format, number_format
+from django.utils.formats import date_format
 from django.utils.timezone import get_current_timezone, get_default_timezone, localdate, localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDateWidget
 
 from memoryhub.admin.base import ReadOnlyAdmin, clock, format_count, link_to, render_page, title_with_time
-from memoryhub.admin.columns import choice_filter, column, full_time, id_chip
+from memoryhub.admin.columns import choice_filter, column, dollars, full_time, id_chip
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS, with_key_names
@@ -43,20 +43,6 @@ from memoryhub.zones import day_end, day_start
 MAX_DAYS_SHOWN = 20
 SUMMED_PERIOD = timedelta(days=31)
 """Calls in the totals above the list; older ones are only listed."""
-
-
-CENTS: Final = Decimal("0.0001")
-"""Amounts are shown to a hundredth of a cent; sums are those of what is shown."""
-
-
-def dollars(amount: Any) -> str:
-    if amount is None:
-        return "-"
-    return f"{number_format(rounded(amount), decimal_pos=4, force_grouping=True)} USD"
-
-
-def rounded(amount: Decimal | None) -> Decimal:
-    return Decimal(amount or 0).quantize(CENTS, rounding=ROUND_HALF_UP)
 
 
 def usage_tiles(now: datetime) -> list[PanelItem]:
@@ -326,9 +312,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         title=_("Spending"),
         form=form,
         periods=list(_periods()),
-        total=_amount(
-            sum((rounded(agent["dollars"]) for agent in agents), Decimal()) if is_whole else spent.cost, spent.tokens
-        ),
+        total=_amount(spent.cost, spent.tokens),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
         groups=[
@@ -384,6 +368,7 @@ def _group(key: str, rows: list[dict[str, Any]], listed: str) -> dict[str, Any]:
 
 
 def _periods() -> Iterator[dict[str, Any]]:
+    yield {"title": _("today"), "query": _days_query(*_last_days(1))}
     month_start = localdate(clock()).replace(day=1)
     previous_month_end = month_start - timedelta(days=1)
     yield {"title": _("this month"), "query": _days_query(month_start, localdate(clock()))}
@@ -404,14 +389,14 @@ def _period_query(first: date, last: date, zone: tzinfo) -> str:
 
 
 def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return sums of rows grouped by a column, in order of appearance; amounts are rounded as displayed."""
+    """Return sums of rows grouped by a column, in order of appearance."""
     sums: dict[Any, dict[str, Any]] = {}
     for row in rows:
         total = sums.setdefault(row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None})
         for figure in SUMMED_COLUMNS:
             total[figure] += row[figure]
         if row["dollars"] is not None:
-            total["dollars"] = (total["dollars"] or 0) + rounded(row["dollars"])
+            total["dollars"] = (total["dollars"] or 0) + row["dollars"]
     return list(sums.values())
 
 

@@ -246,7 +246,7 @@ class TrustPolicy(Policy):
             ),
         ),
         "confidence_floor": number(0, 1).described(
-            _("Lowest confidence"), _("a memory written with a lower confidence waits for a curator")
+            _("Lowest confidence"), _("a memory written with a lower confidence is pending until a curator approves it")
         ),
     }
     OPERATOR_ONLY = frozenset(CHECKS)

@@ -103,20 +103,25 @@ def forget_memories(forgotten: Forgotten) -> Counter[str]:
     lost.delete()
     others_say_it = [memory for key, memory in memories.items() if key in kept]
     waiting = _await_review(others_say_it, verb=LOST_SOURCE_VERB, reason=REASON, by=by, now=forgotten.now)
-    return Counter(memories=len(alone) + summarised, memories_for_review=waiting)
+    forgotten.take("memories", [(memory.pk, memory.content) for memory in [*alone, *summarised]])
+    forgotten.take("memories_for_review", [(memory.pk, memory.content) for memory in waiting])
+    return Counter(memories=len(alone) + len(summarised), memories_for_review=len(waiting))
 
 
-def _await_review(memories: Iterable[Memory], *, verb: str, reason: str, by: Principal, now: datetime) -> int:
-    """Take locked memories out of contexts until a person decides; archived or ended ones were not in them."""
-    count = 0
+def _await_review(memories: Iterable[Memory], *, verb: str, reason: str, by: Principal, now: datetime) -> list[Memory]:
+    """Take locked memories out of contexts until a person decides, and return them.
+
+    Archived or ended ones were not in contexts.
+    """
+    waiting = []
     for memory in memories:
         if memory.status != Status.ACTIVE or (memory.valid_to is not None and memory.valid_to <= now):
             continue
         before = snapshot(memory)
         memory.status, memory.pinned = Status.PENDING, False
         store_change(memory, verb=verb, before=before, by=by, reason=reason, now=now)
-        count += 1
-    return count
+        waiting.append(memory)
+    return waiting
 
 
 def hold_for_request(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> int:
@@ -154,7 +159,7 @@ def _hold(actor: Actor, what: str, *, since: datetime, by: Principal, now: datet
         held = MemoryRevision.objects.filter(actor_id=actor.pk, verb=FORGET_VERB, created_at__gte=since)
         decided = set(held.filter(memory_id__in=keys).values_list("memory_id", flat=True))
         memories = Memory.objects.of([actor.pk]).locked([key for key in keys if key not in decided]).values()
-        return _await_review(memories, verb=FORGET_VERB, reason=ASKED, by=by, now=now)
+        return len(_await_review(memories, verb=FORGET_VERB, reason=ASKED, by=by, now=now))
 
 
 def _all_of(actor: Actor) -> list[UUID]:
@@ -172,14 +177,17 @@ def _about(actor: Actor, what: str, *, by: Principal, now: datetime) -> list[UUI
     return [each.memory.pk for each in found if each.memory.actor_id == actor.pk]
 
 
-def _forget_summary_memory(forgotten: Forgotten, by: Principal) -> int:
-    """Delete the memory of a summary that covers deleted messages, without a tombstone: the next may say the same."""
+def _forget_summary_memory(forgotten: Forgotten, by: Principal) -> list[Memory]:
+    """Delete the memory of a summary that covers deleted messages, and return it.
+
+    Without a tombstone: the next may say the same.
+    """
     cursors = StrategyCursor.objects.filter(actor_id=forgotten.actor.pk, session_id=forgotten.session.pk)
     of_summary = cursors.filter(strategy=Strategy.SUMMARY, read_until__gte=forgotten.first_seq)
     keys: Sequence[UUID] = [key for key in of_summary.values_list("memory_id", flat=True) if key is not None]
-    memory_ids = list(Memory.objects.of([forgotten.actor.pk]).locked(keys))
+    memories = Memory.objects.of([forgotten.actor.pk]).locked(keys)
     delete_without_tombstones(
-        actor=forgotten.actor, memory_ids=memory_ids, by=by, reason=forgotten.reason, now=forgotten.now
+        actor=forgotten.actor, memory_ids=list(memories), by=by, reason=forgotten.reason, now=forgotten.now
     )
     (cursors if forgotten.is_whole else of_summary).delete()
-    return len(memory_ids)
+    return list(memories.values())

@@ -60,7 +60,7 @@ from strength.models.memory import STRENGTH_OF_MEMORY
 
 MEMORY_KIND: Final = "memory"
 DUPLICATE_TEXT: Final = gettext_noop("a memory with the same words is here already.")
-PENDING_TEXT: Final = gettext_noop("waits for a curator.")
+PENDING_TEXT: Final = gettext_noop("is pending.")
 CONFLICT_TEXT: Final = gettext_noop(
     "was edited in the file, and changed here since it was exported; what is here is kept."
 )

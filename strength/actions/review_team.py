@@ -105,7 +105,7 @@ def _locked(item: Item, by: Principal, now: datetime) -> tuple[Memory | Merge, R
     rows = waiting.select_related("actor__agent").select_for_update(of=["self"], no_key=True)
     row = rows.filter(pk=item.key).first()
     if row is None:
-        raise WrongState(_("It no longer waits."))
+        raise WrongState(_("It is no longer pending."))
     owner = {"actor": row.actor, "merge" if item.is_merge else "memory": row}
     return row, ReviewPlan.objects.select_related("assigned_to").get_or_create(**owner)[0]
 

@@ -94,8 +94,11 @@ def _rolled_back() -> Iterator[None]:
 
 
 def changes_of(run: SleepRun) -> list[Change]:
-    """Return a run's changes, the most significant first; decay is known until the actor's next sleep."""
-    if run.dry_run:
+    """Return a run's changes, the most significant first; decay is known until the actor's next sleep.
+
+    Those of an undone run are as they were before the undo, which stored them.
+    """
+    if run.dry_run or run.state == RunState.UNDONE:
         return list(run.changes)
     archived, archived_ids = _archived(run), _archived_ids(run)
     rows = run_query(SLEEP_QUERIES["strength_changes"], {**_undo_values(run), "limit": MAX_CHANGES})
@@ -270,6 +273,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
         .get(pk=run.pk, actor_id=run.actor_id)
     )
     _check_undoable(run, state)
+    run.changes = changes_of(run)
     run.merges.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
     # Excludes merges decided by a person since, which have another time.
     merges = list(run.merges.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
@@ -286,7 +290,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     _restore_numbers(run, state, values)
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *merge_problems, *archive_problems]
-    run.save(update_fields=["state", "undone_at", "undone_by", "errors"])
+    run.save(update_fields=["state", "undone_at", "undone_by", "errors", "changes"])
     audit.record(by=by, verb="undo", row=run, reason=reason, now=now)
     return run
 

@@ -53,7 +53,7 @@ class BlockedByTombstone(DomainError):
             format_lazy(
                 _(
                     "A person {decided} a memory with this statement, so it is blocked. A person can write it again "
-                    "in the admin, or a client with source `manual`: it then waits for approval."
+                    "in the admin, or a client with source `manual`: it is then pending."
                 ),
                 decided=_(decision.value),
             )

@@ -7,9 +7,11 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
+from conversations.admin.playground import receipt_of_run
 from conversations.models import Receipt
 from memoryhub.admin.base import OwnedMixin, as_uuid, clock, excerpt, link_to, principal, truncated
 from memoryhub.admin.columns import UserFilter, choice_displays, column, whole_text
@@ -39,7 +41,9 @@ STATE_COLOURS: Final[Mapping[str, str]] = {ExpectationState.KEPT: "success", Exp
 
 @admin.register(Expectation)
 class ExpectationAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("Open a receipt, and say of one of its memories that it must, or must not, be in the context.")
+    empty_hint = _(
+        "In the playground or on a receipt’s page, choose “Must be in it” or “Must not be in it” at a memory."
+    )
     list_display = ("shown_state", "shown_query", "wanted", "shown_memory", "owner", "checked_at", "broken_at")
     list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor", "receipt")
@@ -111,24 +115,35 @@ PERMISSIONS: Final = ("strength.add_expectation", "conversations.view_receipt")
 
 
 def keep_expectation(request: HttpRequest) -> HttpResponse:
-    """Keep an expectation about a receipt and one of its memories, which the form names."""
+    """Keep an expectation about a receipt, or a run of the playground, and a memory, which the form names."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    receipt_id, memory_id = (as_uuid(submitted_text(request, name)) for name in ("receipt", "memory"))
-    receipt = Receipt.objects.select_related("actor__agent").filter(pk=receipt_id).first() if receipt_id else None
-    if receipt is None or memory_id is None:
-        messages.error(request, gettext("This receipt no longer exists."))
-        return HttpResponseRedirect(reverse(LIST))
     if not request.user.has_perms(PERMISSIONS):
         raise PermissionDenied
-    is_wanted = not submitted_text(request, "unwanted")
+    memory_id, is_wanted = as_uuid(submitted_text(request, "memory")), not submitted_text(request, "unwanted")
+    receipt, back = None, next_url(request)
     try:
+        receipt = _receipt(request)
+        if receipt is None or memory_id is None:
+            messages.error(request, gettext("This receipt no longer exists."))
+            return HttpResponseRedirect(back or reverse(LIST))
         kept = expect(receipt=receipt, memory_id=memory_id, is_wanted=is_wanted, by=principal(request), now=clock())
     except DomainError as error:
         messages.error(request, str(error))
-        return HttpResponseRedirect(next_url(request) or reverse(RECEIPT_PAGE, args=[receipt.pk]))
-    report_done(request, _said(kept), undo=reverse("admin:strength_expectation_withdraw", args=[kept.pk]))
-    return HttpResponseRedirect(next_url(request) or change_url(kept))
+        return HttpResponseRedirect(back or (reverse(RECEIPT_PAGE, args=[receipt.pk]) if receipt else reverse(LIST)))
+    added = format_html("{} {}", gettext("The expectation was added."), _said(kept))
+    if back:
+        added = format_html('{} <a class="hub-link" href="{}">{}</a>', added, change_url(kept), gettext("Open it"))
+    report_done(request, added, undo=reverse("admin:strength_expectation_withdraw", args=[kept.pk]))
+    return HttpResponseRedirect(back or change_url(kept))
+
+
+def _receipt(request: HttpRequest) -> Receipt | None:
+    """Return the receipt that the form names; a run of the playground gets one."""
+    if token := submitted_text(request, "run"):
+        return receipt_of_run(request, token)
+    key = as_uuid(submitted_text(request, "receipt"))
+    return Receipt.objects.select_related("actor__agent").filter(pk=key).first() if key else None
 
 
 PAGES = [Page("expectations/keep/", "keep_expectation", keep_expectation, PERMISSIONS)]

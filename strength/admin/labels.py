@@ -29,7 +29,7 @@ IMPACT_LABELS: Final[Labels] = {
 }
 STATUS_LABELS: Final[Labels] = {
     Status.ACTIVE: _("active"),
-    Status.PENDING: _("waiting for approval"),
+    Status.PENDING: _("pending"),
     Status.ARCHIVED: _("archived"),
     Status.REJECTED: _("rejected"),
 }

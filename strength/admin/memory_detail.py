@@ -222,10 +222,11 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     """Return how many of the latest contexts included the memory, and the latest of them.
 
     A user's memory can be in all of the user's contexts; of an agent's own, those count that list it as a candidate.
+    Dry runs of the playground are no uses.
     """
     is_own = bool(memory.actor.user_id)
     readers = Receipt.objects.filter(actor_id=memory.actor_id) if is_own else Receipt.objects.about(memory.pk)
-    latest = readers.order_by("-created_at", "-id")
+    latest = readers.exclude(metadata__has_key="is_trial").order_by("-created_at", "-id")
     as_source = [{"source_id": str(memory.pk), "included": True}]
     as_profile_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:MAX_CONTEXTS]))

@@ -35,7 +35,7 @@ class MemoryValuesForm(ActionForm):
         max_value=1,
         widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
         label=_("Confidence"),
-        help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
+        help_text=_("0 to 1; below the agent's floor a new memory is pending."),
     )
     tags = LinesField(max_lines=MAX_TAGS, max_line_length=100, label=_("Tags"))
     learnings = ObjectField(

@@ -41,12 +41,13 @@ USER_FILTER: Final = "user"
 STATUS_FILTER: Final = "status__exact"
 MAX_RESULTS: Final = 100
 MAX_QUERY_LENGTH: Final = 2_000
-LAST_AGENT: Final = "searched_agent"
 PINNED_FILTER: Final = "pinned__exact"
 KIND_FILTER: Final = "kind__exact"
 SUMMARIES_FILTER: Final = "summaries"
 SUMMARIES_SHOWN: Final = "shown"
 MAX_AGENTS: Final = 200
+MAX_OFFERED: Final = 10
+"""Agents offered as links where a search by meaning lacks one."""
 MAX_USERS: Final = 200
 FULL_BAR_STRENGTH: Final = 2.0
 """Strength of a full bar: twice that of a new memory."""
@@ -69,14 +70,14 @@ class SemanticQuery:
 def requested_search(request: HttpRequest) -> SemanticQuery | None:
     """Return the requested semantic search; None for a search by words or id.
 
-    The agent defaults to the one searched last, or the only one.
+    The agent defaults to the only one.
     """
     words = request.GET.get("q", "").replace("\x00", "").strip()
     if request.GET.get(SEARCH_MODE) != SEMANTIC_MODE or not words or as_uuid(words) is not None:
         return None
     if (cached := getattr(request, "semantic_query", None)) is not None:
         return cached  # type: ignore[no-any-return]
-    agent = request.GET.get(AGENT_FILTER, "") or _default_agent(request)
+    agent = request.GET.get(AGENT_FILTER, "") or _only_agent()
     user = request.GET.get(USER_FILTER, "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
     query = SemanticQuery(
@@ -89,17 +90,13 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
     return query
 
 
-def _default_agent(request: HttpRequest) -> str:
+def _only_agent() -> str:
     agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:2])
-    last = request.session.get(LAST_AGENT, "")
-    if len(agents) == 1:
-        return str(agents[0])
-    return last if last and Agent.objects.filter(pk=last).exists() else ""
+    return str(agents[0]) if len(agents) == 1 else ""
 
 
 def search_semantically(request: HttpRequest, query: SemanticQuery, *, by: Principal, now: datetime) -> SearchResults:
     """Search as the agent would for a user, or over all its users, without marking candidates."""
-    request.session[LAST_AGENT] = query.agent_id
     tenant = tenant_for_reading(by, query.agent_id, query.user_id)
     search = MemorySearch(
         query=text_query(query.words, payer=tenant.payer),
@@ -137,7 +134,7 @@ def score_cell(hit: FoundMemory | None) -> str | SafeString:
 TABS: Final[tuple[tuple[str, dict[str, Any], Any], ...]] = (
     ("", {}, _("All")),
     (Status.ACTIVE, {STATUS_FILTER: Status.ACTIVE}, _("Active")),
-    (Status.PENDING, {STATUS_FILTER: Status.PENDING}, _("Waiting")),
+    (Status.PENDING, {STATUS_FILTER: Status.PENDING}, _("Pending")),
     (Status.ARCHIVED, {STATUS_FILTER: Status.ARCHIVED}, _("Archived")),
     (Status.REJECTED, {STATUS_FILTER: Status.REJECTED}, _("Rejected")),
     ("pinned", {PINNED_FILTER: "1"}, _("Pinned")),
@@ -251,6 +248,7 @@ def list_context(request: HttpRequest, changelist: MemoryList) -> dict[str, Any]
     params = request.GET.copy()
     for name in ("p", "o", "e"):
         params.pop(name, None)
+    agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS])
     return {
         "tabs": list(_tabs(request, changelist)),
         "chips": list(_filter_chips(request, changelist)),
@@ -264,7 +262,10 @@ def list_context(request: HttpRequest, changelist: MemoryList) -> dict[str, Any]
         "agent": agent,
         "user": user,
         "agent_filter": AGENT_FILTER,
-        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS]),
+        "offered": [
+            (agent, changelist.get_query_string({AGENT_FILTER: agent}, ["p"])) for agent in agents[:MAX_OFFERED]
+        ],
+        "agents": agents,
         "users": _user_ids(agent),
         "problem": _unknown_owner(agent, user),
         "views": list(SavedView.objects.filter(person_id=request.user.pk)),
@@ -298,6 +299,8 @@ def _tabs(request: HttpRequest, changelist: MemoryList) -> Iterator[dict[str, An
     """Yield the status tabs with counts under the other filters; searches have no counts."""
     counts = None if changelist.query else _tab_counts(request, changelist)
     chosen = {name: request.GET[name] for name in (STATUS_FILTER, PINNED_FILTER) if request.GET.get(name)}
+    if not chosen and hasattr(request, "meaning"):  # it finds active memories, unless another status is chosen
+        chosen = {STATUS_FILTER: str(Status.ACTIVE)}
     for name, params, title in TABS:
         yield {
             "title": title,

@@ -116,7 +116,7 @@ def _state_shown(proposal: Merge) -> tuple[str, Any]:
 
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("No pair waits for a decision. Sleep runs propose memories that are nearly the same.")
+    empty_hint = _("No pair is pending. Sleep runs propose memories that are nearly the same.")
     empty_query = "state=all"
     list_per_page = 45  # wide rows: a page stays under 350 KB
     list_display = (

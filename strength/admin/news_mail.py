@@ -47,7 +47,7 @@ def news_mail(person: User, *, url: str, with_texts: bool, now: datetime) -> New
     if not (totals or forgotten):
         lines.append(gettext("Nothing has changed."))
     if waiting:
-        lines += ["", gettext("Waiting:"), *(_figure(tile.title, tile.figure, url + tile.href) for tile in waiting)]
+        lines += ["", gettext("Pending:"), *(_figure(tile.title, tile.figure, url + tile.href) for tile in waiting)]
     if with_texts:
         lines += ["", *_texts(window)]
     count = sum(totals.values()) + forgotten

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Sum
+from django.db.models import Exists, OuterRef, Sum
 from django.db.models.functions import Left
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -38,7 +38,9 @@ from strength.models import (
 
 def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
-    archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)
+    # Without those that were undone, or reactivated, since.
+    still = Memory.objects.filter(pk=OuterRef("memory_id"), status=Status.ARCHIVED)
+    archived = MemoryChange.objects.filter(Exists(still), change=FeedChange.ARCHIVED)
     unread = Count(max(unread_messages().values(), default=0))
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
@@ -68,7 +70,7 @@ def memory_panel(now: datetime) -> list[PanelItem]:
 WAITING_KINDS: Final = [
     Waiting(
         title=_("Pending"),
-        note=_("memories wait for a curator"),
+        note=_("memories to be reviewed"),
         model=Memory,
         rows=waiting_memories,
         states={"status": [Status.PENDING]},
@@ -76,7 +78,7 @@ WAITING_KINDS: Final = [
     ),
     Waiting(
         title=_("Merge proposals"),
-        note=_("wait for a curator"),
+        note=_("to be reviewed"),
         model=Merge,
         rows=waiting_merges,
         states={"state": [MergeState.PROPOSED]},

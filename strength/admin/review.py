@@ -269,7 +269,9 @@ DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[st
 
 def _already_decided(memory: Memory | None) -> AlreadyDecided:
     if memory is None:
-        return AlreadyDecided(_("It no longer waits: it was decided by someone else, or changed. Here is the next."))
+        return AlreadyDecided(
+            _("It is no longer pending: it was decided by someone else, or changed. Here is the next.")
+        )
     problem = format_lazy(
         _("Another person has decided: it is now {status}. Here is the next."), status=_(memory.status)
     )

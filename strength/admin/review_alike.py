@@ -39,7 +39,7 @@ def alike_view(request: HttpRequest, key: UUID) -> HttpResponse:
     memory = rows.filter(pk=key, status=Status.PENDING).first()
     alike = alike_memories(memory) if memory else []
     if memory is None or not alike:
-        messages.warning(request, gettext("This item no longer waits."))
+        messages.warning(request, gettext("This item is no longer pending."))
         return HttpResponseRedirect(params.address())
     if request.method == "POST":
         return _decide(request, params, item, alike)

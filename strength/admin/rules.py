@@ -72,7 +72,7 @@ class ReviewRuleAdmin(OwnedMixin, DecisionAdmin):
     example = column(_("texts like"), lambda rule: rule.example_link)
     state = column(_("state"), lambda rule: _state(rule))
     shown_reasons = column(
-        _("that wait because"),
+        _("that are pending because"),
         lambda rule: format_html_join(
             " ", "{}", ((PENDING_REASON_LABELS[PendingReason(reason)],) for reason in rule.reasons)
         ),
@@ -105,7 +105,7 @@ class ReviewRuleAdmin(OwnedMixin, DecisionAdmin):
     @object_action()
     def revoke_view(self, request: HttpRequest, rule: ReviewRule, change: Change) -> Done:
         revoke_rule(rule=rule, **change)
-        return Done(gettext("The rule was taken back: such memories wait again."))
+        return Done(gettext("The rule was taken back: such memories are pending again."))
 
 
 def _state(rule: ReviewRule) -> str:

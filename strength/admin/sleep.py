@@ -73,7 +73,7 @@ def _held(runs: QuerySet[SleepRun], choice: str) -> QuerySet[SleepRun]:
     return runs.filter(pk__in=held_runs().values("pk")) if choice == "waiting" else runs
 
 
-HeldFilter = choice_filter(_("postponed"), "held", lambda: [("waiting", _("Waiting for a decision"))], _held)
+HeldFilter = choice_filter(_("postponed"), "held", lambda: [("waiting", _("Pending"))], _held)
 
 
 @admin.register(SleepRun)
@@ -250,7 +250,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     @object_action()
     def reopen_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
         reopen_held(run=run, **change)
-        return Done(gettext("They wait for a decision again."))
+        return Done(gettext("They are pending again."))
 
     @object_action(confirm="ask_to_undo")
     def undo_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
@@ -285,6 +285,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "problems_left_out": max(0, len(row.errors) - MAX_ERRORS),
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
+            "is_undone": row.state == RunState.UNDONE,
             "waits": may and held_runs().filter(pk=row.pk).exists(),
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             # Right after the run, the message above has the button.

@@ -30,7 +30,7 @@ from strength.models import Memory, Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("Texts that people reject, delete or correct appear here and are not written again.")
+    empty_hint = _("Texts that people reject, delete or correct appear here: programs cannot store them again.")
     list_display = (
         "created_at",
         "blocked_text",
@@ -85,11 +85,16 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     @object_action()
     def lift_view(self, request: HttpRequest, tombstone: Tombstone, change: Change) -> Done:
         lift_tombstone(tombstone=tombstone, **change)
-        text = gettext("The text may be written again.")
+        text = gettext("The block is lifted: programs may store the text again.")
         return Done(text, reverse("admin:strength_tombstone_changelist"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"may_lift": self.has_decide_permission(request), "text": row.text, "replacement": row.instead}
+        return {
+            "may_lift": self.has_decide_permission(request),
+            "text": row.text,
+            "replacement": row.instead,
+            "owner": " / ".join(filter(None, (row.actor.agent_id, row.actor.user_id))),
+        }
 
 
 MAX_LINKED_MESSAGES: Final = 5

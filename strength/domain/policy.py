@@ -173,9 +173,9 @@ class StrengthPolicy(Policy):
                 "or ignore them"
             ),
         ),
-        "archived_repeats": one_of({REVIEW: _("wait for a curator"), "reactivate": _("active again")}).described(
+        "archived_repeats": one_of({REVIEW: _("pending"), "reactivate": _("active again")}).described(
             _("Archived texts that are written again"),
-            _("when a text that a person archived is written again: it waits for a curator, or is active again"),
+            _("when a text that a person archived is written again: it is pending, or active again"),
         ),
         "use_detection": one_of(
             {"keywords": _("by words"), "embedding": _("by meaning"), "llm": _("by a language model")}
@@ -266,7 +266,7 @@ class ReviewPolicy(Policy):
             _("Second reviewer"),
             _(
                 "`all`: a memory that waits becomes active when two people have approved it. `shared`: only one that "
-                "other agents read (scope `domain` or `universal`). No effect while fewer than two people may review"
+                "other agents read. No effect while fewer than two people may review"
             ),
         )
     }

@@ -88,9 +88,10 @@ class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
     `now` is its nominal time. Once it `compares`, archiving is done; the actor's state holds how far it has come since
-    `compared_since`. `policy` holds overrides of the defaults, `changes` the result of a preview, without texts, and of
-    a sleep the memories that its `allowance` left; `held_decided_at` is when a person decided about these. The runs of
-    one call share a `group`. `clock` is the actor's clock after it, `before` holds the one before.
+    `compared_since`. `policy` holds overrides of the defaults, `changes` the result of a preview or of an undone sleep,
+    without texts, and of a sleep the memories that its `allowance` left; `held_decided_at` is when a person decided
+    about these. The runs of one call share a `group`. `clock` is the actor's clock after it, `before` holds the one
+    before.
     """
 
     not_exported: ClassVar = frozenset({"before"})

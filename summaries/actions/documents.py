@@ -37,6 +37,7 @@ from summaries.domain.compaction import COMPACTED, FOLLOW_UP, Outcome
 from summaries.domain.documents import (
     MAX_DOCUMENT_LENGTH,
     MEMORY,
+    PIN,
     DocumentKind,
     appended,
     check_document_name,
@@ -44,6 +45,7 @@ from summaries.domain.documents import (
     entry_line,
     line_digest,
     lines_by_digest,
+    pinned_line,
     with_line_replaced,
     with_pending_lines,
 )
@@ -254,6 +256,30 @@ def _pin_line(
 
 
 @transaction.atomic
+def set_pinned(
+    *,
+    document: Document,
+    digest: bytes,
+    is_pinned: bool,
+    expected_version: int | None = None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Document:
+    """Pin or unpin the line of this digest, as an edit of the text. Raises as `write_document`."""
+    check_trusted(by)
+    project, document = _locked_with_project(document, expected_version)
+    former = lines_by_digest(document.text).get(digest)
+    if former is None:
+        raise UnknownRow(_("The document no longer has this line."))
+    line = pinned_line(former, is_pinned=is_pinned)
+    text = with_line_replaced(document.text, digest, line)
+    document = _write(project, document, document.name, text, DocumentKind.EDIT, by, reason, now)
+    document.entries.filter(text_digest=line_digest(line)).update(pinned=is_pinned)
+    return document
+
+
+@transaction.atomic
 def restore_document(
     *,
     document: Document,
@@ -270,6 +296,16 @@ def restore_document(
     if version is None:
         raise UnknownRow(format_lazy(_("No former version {number} of this document."), number=number))
     return _write(project, document, document.name, version.text, DocumentKind.RESTORE, by, reason, now)
+
+
+def pinnable_lines(document: Document) -> list[tuple[bytes, str, bool]]:
+    """Return the lines that are neither headings nor quotes, with their digests, and whether each is pinned."""
+    pinned = {bytes(key) for key in document.entries.filter(pinned=True).values_list("text_digest", flat=True)}
+    return [
+        (digest, line, PIN in line or digest in pinned)
+        for digest, line in lines_by_digest(document.text).items()
+        if not line.startswith(("#", ">"))
+    ]
 
 
 def backups_of(document: Document) -> list[DocumentVersion]:

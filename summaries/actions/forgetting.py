@@ -37,9 +37,11 @@ def _forget_summary(forgotten: Forgotten) -> Counter[str]:
     SummaryDraft.objects.filter(**own).delete()
     covering = Q() if forgotten.is_whole else Q(message_count__gte=forgotten.first_seq)
     rows = Summary.objects.filter(covering, **own)
-    keys = list(rows.values_list("pk", flat=True))
-    if not keys:
+    texts = list(rows.values_list("pk", "text"))
+    if not texts:
         return Counter()
+    keys = [key for key, _text in texts]
+    forgotten.take("summaries", texts)
     _forget_texts(forgotten, keys)
     delete_rows(rows)
     if forgotten.rewrites:
@@ -75,7 +77,9 @@ def _forget_entries(forgotten: Forgotten) -> Counter[str]:
         entry.save(update_fields=["source", "trust"])
     documents = {entry.document_id: entry.document for entry in gone}
     digests = {bytes(entry.text_digest) for entry in gone}
-    lines = {line for document in documents.values() for line in _lines_with(document, digests)}
+    lines_of = {key: sorted(set(_lines_with(document, digests))) for key, document in documents.items()}
+    forgotten.take("entries", [(key, line) for key, of_one in lines_of.items() for line in of_one])
+    lines = {line for of_one in lines_of.values() for line in of_one}
     descriptions = {one_line(text)[:MAX_DESCRIPTION_LENGTH] for text in forgotten.texts} - {""}
     projects = Project.objects.of(forgotten.actor.pk).filter(description__in=descriptions)
     described = dict(projects.values_list("pk", "description"))

@@ -46,11 +46,18 @@ from summaries.actions.compaction import (
     enqueue_compaction,
     protected_blocks,
 )
-from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
+from summaries.actions.documents import (
+    backups_of,
+    pinnable_lines,
+    remove_empty_document,
+    restore_document,
+    set_pinned,
+    write_document,
+)
 from summaries.actions.entries import set_entry_trust, waiting_entries
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
-from summaries.admin.project_lifecycle import lines_page, may_manage_life, move_selected_lines
-from summaries.domain.documents import MAX_DOCUMENT_LENGTH, PIN, DocumentKind, line_digest
+from summaries.admin.project_lifecycle import MAX_LINES, digest_of, lines_page, may_manage_life, move_selected_lines
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, PINNED, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, Project
 
@@ -239,6 +246,27 @@ class DocumentAdmin(HistoryAdmin):
     def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
         return lines_page(self, request, document)
 
+    @object_action()
+    def pin_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
+        return self._pin(request, document, change, is_pinned=True)
+
+    @object_action()
+    def unpin_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
+        return self._pin(request, document, change, is_pinned=False)
+
+    def _pin(self, request: HttpRequest, document: Document, change: Change, *, is_pinned: bool) -> Done:
+        saved = set_pinned(
+            document=document,
+            digest=digest_of(submitted_text(request, "line")) or b"",
+            is_pinned=is_pinned,
+            expected_version=submitted_number(request, "version"),
+            **change,
+        )
+        words = gettext("The line is pinned.") if is_pinned else gettext("The line is no longer pinned.")
+        is_new = saved.version != document.version
+        undo = address("restore", saved, number=document.version, version=saved.version) if is_new else None
+        return Done(words, undo=undo)
+
     # Fragments that the page loads
 
     @row_page
@@ -266,7 +294,25 @@ class DocumentAdmin(HistoryAdmin):
         title = _("Parts that compaction keeps unchanged")
         left_out = len(protected) - len(blocks)
         return self.subpage(
-            request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out, pin=PIN
+            request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out
+        )
+
+    @row_page
+    def lines_view(self, request: HttpRequest, document: Document) -> HttpResponse:
+        lines = [
+            {"digest": digest.hex(), "text": line[:MAX_BLOCK_LENGTH], "is_cut": len(line) > MAX_BLOCK_LENGTH}
+            | {"is_pinned": is_pinned}
+            for digest, line, is_pinned in pinnable_lines(document)
+        ]
+        return self.subpage(
+            request,
+            document,
+            "summaries/document/lines",
+            title=_("Pin lines"),
+            lines=lines[:MAX_LINES],
+            left_out=max(0, len(lines) - MAX_LINES),
+            is_whole=document.name == PINNED,
+            may_change=self.has_change_permission(request, document),
         )
 
     # Versions

@@ -146,7 +146,7 @@ def move_selected_lines(request: HttpRequest, document: Document, change: Change
     new_name = submitted_text(request, "new_name")[:MAX_NAME_LENGTH]
     into = submitted_text(request, "into")
     target = None if new_name else project_named(actor_id=document.actor_id, name=into)
-    digests = [digest for value in request.POST.getlist("line") if (digest := _digest(value))]
+    digests = [digest for value in request.POST.getlist("line") if (digest := digest_of(value))]
     transfer = move_entries(
         source=document.project, lines={document.name: digests}, into=target, new_name=new_name, **change
     )
@@ -173,7 +173,7 @@ def lines_page(model_admin: EditorAdmin, request: HttpRequest, document: Documen
     )
 
 
-def _digest(text: str) -> bytes | None:
+def digest_of(text: str) -> bytes | None:
     try:
         return bytes.fromhex(text)
     except ValueError:

@@ -50,7 +50,7 @@ _STATE_CONDITIONS = {
     "corrected": Q(corrected_at__isnull=False),
 }
 _STATE_CHOICES = [
-    ("waiting", _("Waiting for a decision")),
+    ("waiting", _("Pending")),
     ("unsure", _("Uncertain and not reviewed")),
     ("open", _("Not reviewed")),
     ("corrected", _("Corrected or confirmed")),

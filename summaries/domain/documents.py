@@ -121,6 +121,14 @@ def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
     return f"- {day}: {words}" if day else f"- {words}"
 
 
+def pinned_line(line: str, *, is_pinned: bool) -> str:
+    """Return a line without bullet, with or without the mark that pins it, which comes after a day."""
+    words = bare_line(line.replace(f"{PIN} ", "").replace(PIN, ""))
+    dated = _DATE_PREFIX.match(words)
+    at = dated.end() if dated else 0
+    return f"{words[:at]}{PIN} {words[at:]}" if is_pinned else words
+
+
 def line_digest(line: str) -> bytes:
     """Return the digest that identifies an entry: of its line without indent and bullet, so that it may be moved."""
     bare = bare_line(unicodedata.normalize("NFC", limit_combining_marks(line)))

@@ -50,6 +50,15 @@ def test_decisions_are_in_reach_and_a_reason_comes_before_them(phone: Any, stage
     fits_fingers(phone)
 
 
+def test_what_is_opened_is_clear_of_the_bar_of_decisions(phone: Any, stage: Stage) -> None:
+    memory = stage.remember("Maya owns a raft. " * 30, confidence=0.1)
+    phone.goto(f"/admin/review/?at=memory:{memory.pk}")
+    phone.locator("#edit > summary").evaluate("summary => { summary.scrollIntoView({block: 'end'}); summary.click(); }")
+    edge = "(selector) => document.querySelector(selector).getBoundingClientRect()"
+    phone.wait_for_function(f"({edge})('#edit-content').bottom <= ({edge})('.review-actions').top")
+    assert phone.evaluate(AT, "#edit")["top"] >= 0
+
+
 def test_a_document_is_saved_from_anywhere_and_its_versions_are_folded(phone: Any, stage: Stage) -> None:
     phone.goto(page_of(Document.objects.get(project__name="tidepool", name="MEMORY.md")))
     assert is_in_reach(phone, "[name=_save]")

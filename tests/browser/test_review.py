@@ -90,7 +90,7 @@ def test_all_alike_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean
     memories = waiting(stage, "Version 1 is out.", "Version 2 is out.", "Maya owns a canoe.")
     page.goto(mine(stage) + "memory")
     page.keyboard.press("l")
-    expect(page.get_by_role("heading", name="2 memories wait with this wording")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 memories are pending with this wording")).to_be_visible()
     page.keyboard.press("a")
     expect(page.locator(".review-done")).to_contain_text("Approved (2)")
     expect(page.locator("#place")).to_have_text("3 of 3")
@@ -327,7 +327,7 @@ def test_two_curators_have_different_items_and_see_the_teams_instructions(
     expect(other.locator("#tally")).to_contain_text("1 approved")
     accessible(other)
     hit(boss, "r")
-    expect(boss.locator("#nothing")).to_have_text(re.compile("other items? wait"))
+    expect(boss.locator("#nothing")).to_have_text(re.compile("other items? (is|are) pending"))
     assert states(memories) == ["rejected", "active"]
     accessible(boss)
 

@@ -17,6 +17,8 @@ from memoryhub.importexport.native.importer import TargetNames, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, PerspectiveStrength
+from summaries.domain.routing import reason_parts
+from summaries.models import RoutingDecision
 from tests.conftest import NOW
 
 BY = command("demo")
@@ -176,3 +178,10 @@ def _check_receipts() -> None:
     assert "転職" not in block  # waits for a curator
     assert context.assembly.system is not None
     assert "ゆの" in str(context.assembly.system)
+
+
+def test_reasons_of_the_word_router_are_those_of_this_version_and_so_translated() -> None:
+    load_demo(by=BY, now=NOW)
+    reasons = RoutingDecision.objects.values_list("reason", flat=True)
+    own = [reason for reason in reasons if reason.startswith(("Its words", "Some of its words"))]
+    assert own and all(map(reason_parts, own))

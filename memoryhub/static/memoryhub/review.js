@@ -80,5 +80,12 @@ review.addEventListener("submit", async (event) => {
     }
 });
 
+// Keep what is opened clear of the bar of decisions, which covers the lower part of a phone's screen.
+review.addEventListener("toggle", (event) => {
+    const bar = review.querySelector(".review-actions");
+    const isCovered = bar && event.target.getBoundingClientRect().bottom > bar.getBoundingClientRect().top;
+    if (event.target.open && isCovered && !bar.contains(event.target)) { event.target.scrollIntoView({block: "start"}); }
+}, {capture: true});
+
 restoreText();
 if (document.activeElement === document.body) { focusTitle(); }

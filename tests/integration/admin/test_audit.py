@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.admin.audit import OBJECT_KINDS
@@ -75,6 +76,15 @@ def test_a_row_without_a_screen_is_told_without_a_link(boss: Client) -> None:
     assert model_of("odd_thing") is None and audit_title("do_it", "odd_thing") == "Odd thing do it"
     page = boss.get(page_of(odd)).content.decode()
     assert "<b>1</b>" not in page and "&lt;b&gt;1&lt;/b&gt;" in page
+
+
+def test_a_deletion_of_messages_is_not_called_one_of_their_session(boss: Client) -> None:
+    entry(object_kind="session", verb="delete", details={"messages": 1, "first_seq": 3, "whole": False})
+    entry(object_kind="session", verb="delete", details={"messages": 4, "first_seq": 1, "whole": True})
+    page = boss.get(list_of(AuditEntry)).content.decode()
+    assert page.count("Messages of a session deleted") == 1 and page.count("Session deleted") == 1
+    home = boss.get(reverse("admin:index")).content.decode()
+    assert "Messages of a session deleted" in home
 
 
 def test_an_entry_names_its_row_by_the_rows_words(boss: Client, hub: Hub) -> None:

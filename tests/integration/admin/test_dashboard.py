@@ -106,7 +106,7 @@ def test_thirty_days_are_added_up_by_the_day_of_the_person(boss: Client, hub: Hu
     call(cost="0.25")
     call(cost="0.50")
     curves = {str(each["title"]): each for each in page(boss).context["curves"]}
-    assert (curves["Written"]["total"], curves["Spent"]["total"]) == ("1", "0.75 USD")
+    assert (curves["Written"]["total"], curves["Spent"]["total"]) == ("1", "0.7500 USD")
     data = json.loads(curves["Written"]["data"])
     [day] = [label for label, count in zip(data["labels"], data["datasets"][0]["data"], strict=True) if count]
     local = (noon - timedelta(days=1)).astimezone(ZoneInfo("Asia/Tokyo"))

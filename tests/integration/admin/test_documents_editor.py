@@ -129,13 +129,46 @@ def test_what_is_protected_is_marked_with_its_reason(boss: Client, project: Proj
     append_entry(project=project, document_name="MEMORY.md", text="Ask Mallory.", by=STRANGER, now=NOW)
     append_entry(project=project, document_name="MEMORY.md", text="Said today.", by=BY, now=NOW)
     part = boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
-    assert "To pin a line, write [PINNED] in it." in part
     assert "keep" in part and "Ask Mallory." in part and "Said today." in part and "Tea of Uji." in part
     assert "pinned" in part and "not trusted yet" in part and "younger than seven days" in part
     assert "old news" not in part and "long ago" not in part and SCRIPT not in part
     assert "<html" not in part and "<html" in boss.get(page_of(memory(project), "protected")).content.decode()
     pinned = put_document(project=project, name="pinned.md", text="Keep.\n", by=BY, now=NOW)
     assert "never rewritten" in boss.get(page_of(pinned, "protected"), headers=FETCH).content.decode()
+
+
+def test_a_line_is_pinned_and_unpinned_by_a_button(boss: Client, project: Project) -> None:
+    write(project, "# Tea\n\n> Tea of Uji.\n\n* old news\n")
+    append_entry(project=project, document_name="MEMORY.md", text="From a message.", pinned=True, by=BY, now=NOW)
+    assert page_of(memory(project), "lines") in boss.get(page_of(memory(project))).content.decode()
+    lines = boss.get(page_of(memory(project), "lines"), headers=FETCH)
+    by_text = {each["text"]: each for each in lines.context["lines"]}
+    assert {text: each["is_pinned"] for text, each in by_text.items()} == {
+        "* old news": False,
+        "- [PINNED] From a message.": True,
+    }
+    asked = {"line": by_text["* old news"]["digest"], "version": memory(project).version}
+    done = boss.post(page_of(memory(project), "pin"), asked, follow=True).content.decode()
+    assert "The line is pinned." in done and "* [PINNED] old news\n" in memory(project).text
+    assert "old news" in boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
+    stale = boss.post(page_of(memory(project), "pin"), asked, follow=True).content.decode()
+    assert "The line is pinned." not in stale
+    asked = {"line": by_text["- [PINNED] From a message."]["digest"]}
+    done = boss.post(page_of(memory(project), "unpin"), asked, follow=True).content.decode()
+    assert "The line is no longer pinned." in done and memory(project).text.endswith("\n- From a message.\n")
+    lines = boss.get(page_of(memory(project), "lines"), headers=FETCH)
+    assert [each["is_pinned"] for each in lines.context["lines"]] == [True, False]
+    gone = boss.post(page_of(memory(project), "unpin"), asked, follow=True).content.decode()
+    assert "The document no longer has this line." in gone
+
+
+def test_who_may_only_read_pins_nothing(staff: Any, project: Project) -> None:
+    write(project, "- old news\n")
+    reader = staff("view_document", "view_project")
+    part = reader.get(page_of(memory(project), "lines"), headers=FETCH)
+    assert "old news" in part.content.decode() and 'name="line"' not in part.content.decode()
+    asked = {"line": part.context["lines"][0]["digest"]}
+    assert reader.post(page_of(memory(project), "pin"), asked).status_code == 403
 
 
 # Versions.

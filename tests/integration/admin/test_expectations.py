@@ -5,10 +5,12 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
+from conversations.models import Receipt
 from strength.actions.curation import apply_transition
 from strength.models import Expectation
 from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
 from tests.integration.admin.test_dashboard import tile
+from tests.integration.admin.test_playground import MAY, QUESTION, run
 
 
 def keep(browser: Client, hub: Hub, **values: Any) -> Any:
@@ -26,7 +28,7 @@ def test_a_receipt_offers_it_and_a_broken_one_is_on_the_dashboard_with_what_chan
     offered = boss.get(page_of(hub.receipt)).content.decode()
     assert 'id="expect"' in offered and f'name="memory" value="{hub.memory.pk}"' in offered
     shown = keep(boss, hub).content.decode()
-    assert "The expectation is kept now." in shown and hub.memory.content in shown
+    assert "The expectation was added. The expectation is kept now." in shown and hub.memory.content in shown
     kept = Expectation.objects.get()
     assert tile(boss, "Broken expectations").figure.number == 0
     archive(hub)
@@ -35,6 +37,38 @@ def test_a_receipt_offers_it_and_a_broken_one_is_on_the_dashboard_with_what_chan
     assert tile(boss, "Broken expectations").figure.number == 1
     listed = boss.get(f"{list_of(Expectation)}?state__exact=broken").content.decode()
     assert hub.memory.content in listed and "is in it" in listed
+
+
+def test_the_playground_keeps_one_with_one_click_and_the_receipt_of_its_run(boss: Client, hub: Hub) -> None:
+    shown = run(boss, hub)
+    text, token, receipts = shown.content.decode(), shown.context["run"], Receipt.objects.count()
+    assert f'name="run" value="{token}"' in text and f'name="memory" value="{hub.memory.pk}"' in text
+    other = hub.remember("Ice cream in Kyoto is best with matcha.")
+    back = f"{reverse('playground')}?run={token}"
+    for memory, where in ((hub.memory, ""), (other, "?unwanted=1")):
+        asked = {"run": token, "memory": str(memory.pk), "next": back}
+        done = boss.post(reverse("keep_expectation") + where, asked, follow=True)
+        assert "The expectation was added." in done.content.decode() and done.redirect_chain[-1][0] == back
+    first, second = Expectation.objects.order_by("created_at", "pk")
+    assert first.is_wanted and not second.is_wanted and Receipt.objects.count() == receipts + 1
+    assert first.receipt_id == second.receipt_id and first.receipt.query == QUESTION
+    gone = boss.post(reverse("keep_expectation"), {"run": "a", "memory": str(other.pk)}, follow=True)
+    assert "no longer exists" in gone.content.decode()
+
+
+def test_a_receipt_that_the_playground_kept_is_used(boss: Client, hub: Hub) -> None:
+    shown = run(boss, hub, keep="1")
+    asked = {"run": shown.context["run"], "memory": str(hub.memory.pk)}
+    boss.post(reverse("keep_expectation"), asked)
+    assert Expectation.objects.get().receipt_id == shown.context["kept"].pk
+
+
+def test_the_playground_keeps_none_without_the_permission_to_store_a_receipt(staff: Any, hub: Hub) -> None:
+    reader = staff(*MAY, "add_expectation")
+    shown = run(reader, hub)
+    assert 'id="expect"' not in shown.content.decode()
+    asked = {"run": shown.context["run"], "memory": str(hub.memory.pk)}
+    assert reader.post(reverse("keep_expectation"), asked).status_code == 403
 
 
 def test_its_page_speaks_of_it_in_japanese(boss: Client, hub: Hub) -> None:

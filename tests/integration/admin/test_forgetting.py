@@ -30,7 +30,11 @@ def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them
     asked = boss.get(forget_page(hub.session), {"_selected_action": [str(told[0].pk)]})
     text = asked.content.decode()
     assert "Messages: 1" in text and "Memories that rest on these messages alone: 1" in text
-    assert ">The salary is 84,300 dollars.</bdi></li>" in text and "Nothing else." not in text
+    assert "Nothing else." not in text
+    memory = Memory.objects.get(content__contains="84,300")
+    for page in (page_of(told[0]), page_of(memory)):
+        assert f'href="{page}"' in text
+    assert text.count(">The salary is 84,300 dollars.</bdi></a></li>") == 2
     assert Message.objects.filter(pk=told[0].pk).exists()
     posted = {"_selected_action": [str(told[0].pk)], "confirmed": "1", "reason": "a slip"}
     done = boss.post(forget_page(hub.session), posted, follow=True)
@@ -46,10 +50,28 @@ def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them
 
 def test_a_whole_session_is_deleted_from_its_page(boss: Client, hub: Hub) -> None:
     asked = boss.get(forget_page(hub.session))
-    assert "Delete this session" in asked.content.decode() and Session.objects.filter(pk=hub.session.pk).exists()
+    text = asked.content.decode()
+    assert "Delete this session" in text and Session.objects.filter(pk=hub.session.pk).exists()
+    assert f'href="{page_of(hub.messages[0])}"' in text
+    assert f'href="{page_of(hub.summary)}"' in text and f"{hub.summary.text[:20]}" in text
     done = boss.post(forget_page(hub.session), {"confirmed": "1"}, follow=True)
     assert done.status_code == 200
     assert not Session.objects.filter(pk=hub.session.pk).exists()
+
+
+def test_texts_after_the_first_few_are_folded(boss: Client, hub: Hub) -> None:
+    told = hub.say(*(f"Word {number} of the evening." for number in range(7)))
+    asked = boss.get(forget_page(hub.session), {"_selected_action": [str(each.pk) for each in told]}).content.decode()
+    assert all(f">Word {number} of the evening.<" in asked for number in range(7))
+    assert "and 2 more" in asked and asked.index("and 2 more") < asked.index("Word 5")
+
+
+def test_a_deletion_quotes_only_what_its_person_may_read(staff: Callable[..., Client], hub: Hub) -> None:
+    [told] = hub.say("The salary is 84,300 dollars.")
+    memory = hub.remember("Earns 84,300 dollars.", source_message_ids=(told.pk,))
+    clerk = staff("view_session", "view_message", "delete_message")
+    asked = clerk.get(forget_page(hub.session), {"_selected_action": [str(told.pk)]}).content.decode()
+    assert "Memories that rest on these messages alone: 1" in asked and memory.content not in asked
 
 
 def test_an_unusable_choice_deletes_no_session(boss: Client, hub: Hub) -> None:

@@ -57,7 +57,7 @@ def test_both_instructions_reach_their_prompts_and_nothing_is_stored(
 
     text = shown.content.decode()
     assert FACT in text and "They talked about bees in Uppsala." in text
-    assert LIE in text and "14" in text and "would wait for review" in text
+    assert LIE in text and "14" in text and "would be pending" in text
     extraction, summary = llm.asked
     assert extraction.system.endswith("Only animals.") and summary.system.endswith("In rhyme.")
     assert stored() == before

@@ -46,6 +46,13 @@ def snippet(response: Any, name: str) -> str:
 def test_the_form_explains_scopes(boss: Client, hub: Hub) -> None:
     page = boss.get(list_of(ApiKey, "add")).content.decode()
     assert "read: search, read and assemble contexts" in page and "needs both" in page
+    japanese = boss.get(list_of(ApiKey, "add"), headers={"accept-language": "ja"}).content.decode()
+    assert "読み取り（read）：" in japanese and "管理（admin）：" in japanese
+
+
+def test_trust_of_a_key_that_only_reads_is_not_left_open(boss: Client, hub: Hub) -> None:
+    ApiKey.objects.filter(pk=hub.key.pk).update(scopes=["read"])
+    assert "writes nothing" in boss.get(page_of(hub.key)).content.decode()
 
 
 def test_programs_carry_the_key_the_address_and_the_binding(boss: Client, hub: Hub) -> None:
@@ -153,14 +160,14 @@ def test_who_may_approve_nothing_issues_no_trusted_key(hub: Hub, staff: Callable
 def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:
     ApiKey.objects.create(name="old", prefix="x", digest="x", scopes=["read"], revoked_at=hub.key.created_at)
     page = revoke(boss, *ApiKey.objects.all()).content.decode()
-    assert "1 key is revoked permanently" in page and "1 is revoked already" in page and "never used" in page
+    assert "1 key will be revoked permanently" in page and "1 is revoked already" in page and "never used" in page
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is None
 
 
 def test_revoking_wants_a_reason(boss: Client, hub: Hub) -> None:
     page = revoke(boss, hub.key, confirmed="1", reason="  ").content.decode()
-    assert "Give a reason" in page and "aria-invalid" in page
+    assert "Give a reason" in page and "aria-invalid" in page and 'title="required">*' in page
     assert ApiKey.objects.get(pk=hub.key.pk).revoked_at is None
     page = revoke(boss, hub.key, confirmed="1", reason="laptop stolen").content.decode()
     assert "1 key was revoked." in page

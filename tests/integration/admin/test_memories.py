@@ -153,7 +153,12 @@ def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Clie
     assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
     boss.get(list_of(Memory), {"q": "matcha", **MEANING})
     again = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"}).content.decode()
-    assert "choose-whose" not in again and "Memories of kana" in again, "the agent that was searched last"
+    assert "choose-whose" in again, "the agent that was searched last is not taken silently"
+    offered = dict(response.context["cl"].above["offered"])
+    assert set(offered) == {"kana", "other"}
+    found = boss.get(list_of(Memory) + offered["kana"])
+    assert "Memories of kana" in found.content.decode()
+    assert [tab["title"] for tab in found.context["cl"].above["tabs"] if tab["is_chosen"]] == ["Active"]
 
 
 def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(boss: Client, hub: Hub) -> None:
@@ -193,7 +198,7 @@ def test_the_tabs_count_each_state_under_the_other_filters(boss: Client, hub: Hu
         tabs = boss.get(list_of(Memory), query).context["cl"].above["tabs"]
         return {str(tab["title"]): tab["count"] for tab in tabs}
 
-    everything = {"All": "4", "Active": "1", "Waiting": "2", "Archived": "1", "Rejected": "0", "Pinned": "1"}
+    everything = {"All": "4", "Active": "1", "Pending": "2", "Archived": "1", "Rejected": "0", "Pinned": "1"}
     assert counts() == counts(status__exact="archived") == everything, "summaries are hidden"
     assert counts(summaries="shown")["All"] == "5"
     assert counts(kind__exact="preference")["All"] == "1"
@@ -786,6 +791,10 @@ def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, 
              "Source messages", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete permanently")  # fmt: skip
     assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [1, *(True for _ in parts)]
     assert sorted(parts, key=text.index) == list(parts)
+    Receipt.objects.create(
+        actor=hub.actor, created_at=NOW, query="tried", token_limit=1, total_tokens=1, metadata={"is_trial": True}
+    )
+    text = boss.get(page_of(hub.memory)).content.decode()
     assert "In the only context assembled so far." in text and "Unused, it decays below 0.1 on" not in text, (
         "it has not slept yet"
     )
@@ -896,7 +905,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
         for revision in boss.get(page_of(memory)).context["revisions"]
         for each in revision["changes"]
     }
-    assert changes["state"] == ("waiting for approval", "active")
+    assert changes["state"] == ("pending", "active")
     assert changes["kind"] == ("note", "fact") and changes["holds from"] == ("–", "1 Mar 2026, 12:00 UTC")
     apply_transition(memory=memory, verb="archive", by=BY, reason="", now=NOW)
     text = boss.get(page_of(memory), headers={"accept-language": "ja"}).content.decode()

@@ -562,9 +562,13 @@ def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nigh
     for page in (list_of(Tombstone), page_of(nights.decision)):
         text = text_of(boss, page)
         assert "deleted" in text and "rumour" not in text and "<bdi>test</bdi></span> (command)" in text
-    assert "text itself is not stored here" in text_of(boss, page_of(nights.decision))
+    text = text_of(boss, page_of(nights.decision))
+    assert "the text is no longer stored" in text and "“Allow it again” lifts the block" in text
+    assert f"again for {nights.decision.actor.agent_id} / {nights.decision.actor.user_id}; people can" in text
     response = press(boss, nights.decision, "lift", reason="it was true")
-    assert "may be written again" in told(response) and response.redirect_chain[-1][0] == list_of(Tombstone)
+    assert "programs may store the text again" in told(response) and response.redirect_chain[-1][0] == list_of(
+        Tombstone
+    )
     assert not Tombstone.objects.exists()
     entry = AuditEntry.objects.get(verb="lift")
     assert (entry.who_name, entry.reason) == ("boss", "it was true")

@@ -172,3 +172,10 @@ def test_who_may_only_look_sees_the_values(staff: Callable[..., Client], hub: Hu
     with_policy(hub, {"recall_limit": 7})
     page = staff("view_agent", "view_actor").get(page_of(hub.agent)).content.decode()
     assert "<strong>7</strong>" in page and 'name="policy' not in page and 'name="reset' not in page
+
+
+def test_help_names_choices_as_the_field_does(boss: Client, hub: Hub) -> None:
+    meaning = str(rows_of(boss, hub.agent)["second_reviewer"]["meaning"])
+    assert meaning.startswith("“two people”: a memory") and "<code>" not in meaning
+    japanese = {"accept-language": "ja"}
+    assert "「2人」：" in boss.get(page_of(hub.agent), headers=japanese).content.decode()

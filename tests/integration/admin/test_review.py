@@ -311,9 +311,9 @@ def test_what_is_gone_is_told_and_left_behind(boss: Client, hub: Hub) -> None:
     shown = queue(boss)
     delete_memory(memory=first, expected_version=None, by=BY, reason="", now=NOW)
     response = press(boss, "approve", shown)
-    assert "no longer waits" in told(response) and response.context["memory"] == second
+    assert "no longer pending" in told(response) and response.context["memory"] == second
     response = queue(boss, at=f"memory:{first.pk}")
-    assert "no longer waits" in response.content.decode() and response.context["memory"] == second
+    assert "no longer pending" in response.content.decode() and response.context["memory"] == second
 
 
 @contextmanager
@@ -340,7 +340,7 @@ def test_what_goes_while_it_is_looked_up_is_told_and_the_next_comes(boss: Client
 
     with just_before("strength_memorynumbers", delete):
         response = boss.get(reverse("review"), {"at": f"memory:{first.pk}"}, follow=True)
-    assert "no longer waits" in told(response) and response.redirect_chain
+    assert "no longer pending" in told(response) and response.redirect_chain
     assert response.context["memory"] == second and response.context["place"] == 1
     assert "All items have been reviewed" not in response.content.decode()
 
@@ -349,7 +349,7 @@ def test_a_pair_that_goes_while_it_is_looked_up_is_told(boss: Client, hub: Hub) 
     proposal = proposed(hub)
     with just_before('SELECT "strength_merge"."actor_id"', lambda: fresh(proposal).delete()):
         response = boss.get(reverse("review"), {"at": f"merge:{proposal.pk}"}, follow=True)
-    assert "no longer waits" in told(response) and response.context["item"] is None
+    assert "no longer pending" in told(response) and response.context["item"] is None
 
 
 def test_what_was_typed_about_one_is_never_put_into_the_next(boss: Client, hub: Hub) -> None:
@@ -650,7 +650,7 @@ def test_a_pair_of_which_one_was_changed_is_left_to_the_next_sleep(boss: Client,
     shown = queue(boss)
     edit_memory(memory=proposal.kept, values={"content": "Owns a canoe"}, **EDIT)
     response = press(boss, "merge", shown)
-    assert "no longer waits" in told(response) and fresh(proposal).state == "proposed"
+    assert "no longer pending" in told(response) and fresh(proposal).state == "proposed"
     assert response.context["item"] is None
 
 
@@ -725,7 +725,7 @@ def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
 def test_what_is_refused_is_told_from_a_template(boss: Client, hub: Hub) -> None:
     with translation.override("ja"), pytest.raises(AlreadyDecided) as caught:
         _decide_proposal(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
-    assert "no longer waits" in str(caught.value)
+    assert "no longer pending" in str(caught.value)
 
 
 def test_stored_words_are_said_in_the_readers_language(boss: Client, hub: Hub) -> None:
@@ -801,7 +801,7 @@ def test_a_filter_with_nothing_left_does_not_say_that_nothing_waits(boss: Client
     waiting(hub, "Owns a canoe")
     response = queue(boss, agent="nobody")
     text = response.content.decode()
-    assert "Nothing is left under this filter" in text and "1 other item waits." in text
+    assert "Nothing is left under this filter" in text and "1 other item is pending." in text
     assert response.context["open"] == 1 and 'data-open="1"' in text
 
 

@@ -69,7 +69,7 @@ def test_one_decision_takes_all_alike_and_one_undo_reverts_it(
     page = page_for(boss, alike[1])
     assert (
         page.context["memories"] == [alike[1], alike[0], alike[2]]
-        and "3 memories wait with this wording" in page.content.decode()
+        and "3 memories are pending with this wording" in page.content.decode()
     )
     answer = decide(boss, page, verb, reason="All of them.")
     assert states(alike) == [status] * 3 and fresh(other).status == Status.PENDING
@@ -159,7 +159,7 @@ def test_an_item_that_was_decided_leads_back(boss: Client, hub: Hub) -> None:
     [memory] = versions(hub.actor, 1)
     page = page_for(boss, memory)
     decide(boss, page, "reject")
-    assert "This item no longer waits." in told(decide(boss, page, "approve"))
+    assert "This item is no longer pending." in told(decide(boss, page, "approve"))
     assert fresh(memory).status == Status.REJECTED
 
 

@@ -65,6 +65,22 @@ def test_preview_sleep_undo_are_three_clicks(boss: Client, hub: Hub) -> None:
     assert "was undone" in told(third) and Memory.objects.get(pk=weak.pk).status == "active"
 
 
+def test_an_undone_run_still_lists_what_it_did(boss: Client, hub: Hub) -> None:
+    hub.remember("Said in passing", strength=0.05)
+    run = slept(hub)
+    before = boss.get(page_of(run)).context["changes"]
+    undone = boss.post(page_of(run, "undo"), follow=True)
+    assert {each["change"] for each in before} == {"archive", "decay"}
+    keys = ("memory_id", "change", "before", "after")
+    assert [[each[key] for key in keys] for each in undone.context["changes"]] == [
+        [each[key] for key in keys] for each in before
+    ]
+    text = undone.content.decode()
+    assert "What it did, undone since" in text and 'id="undone"' in text
+    curves = {str(each["title"]): each["total"] for each in boss.get(reverse("admin:index")).context["curves"]}
+    assert curves["Archived"] == "0", "what was undone is not counted"
+
+
 def test_a_preview_tells_by_kind_with_strengths_before_and_after(boss: Client, hub: Hub) -> None:
     weak = hub.remember("Said in passing", strength=0.05)
     response = boss.get(page_of(preview(hub)))

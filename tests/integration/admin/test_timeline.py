@@ -235,7 +235,7 @@ def test_events_are_told_in_words(boss: Client, hub: Hub) -> None:
     (born,) = [event for event in told if event.page == page_of(hub.memory)]
     (route,) = [event for event in told if event.page and "routingdecision" in event.page]
     with override("en"):
-        assert (str(born.state), born.colour) == ("waiting for approval", "warning")
+        assert (str(born.state), born.colour) == ("pending", "warning")
     with override("ja"):
         words = [str(born.state), *map(str, (*born.details, *route.details))]
     raw = {"pending", "preference", "high", "medium", "low"}

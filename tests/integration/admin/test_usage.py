@@ -87,7 +87,7 @@ def test_days_without_calls_are_bars_too_and_days_are_in_words(boss: Client) -> 
     assert len(spending(boss, last=last).context["bars"]) == 2
 
 
-def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -> None:
+def test_agents_are_added_up_and_a_sum_is_the_same_in_each_place(boss: Client) -> None:
     for days_ago in range(3):
         call(days_ago=days_ago, cost=Decimal("0.00009"))
         call("yuno", days_ago=days_ago, cost=Decimal("0.00014"))
@@ -95,10 +95,10 @@ def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -
     context = response.context
     assert [row["cost"] for row in context["rows"]] == ["0.0001 USD"] * 6
     assert [(row["name"], row["cost"], row["calls"]) for row in context["groups"][0]["rows"]] == [
+        ("yuno", "0.0004 USD", 3),
         ("kana", "0.0003 USD", 3),
-        ("yuno", "0.0003 USD", 3),
     ]
-    assert context["total"].startswith("0.0006 USD")
+    assert context["total"].startswith("0.0007 USD")
     assert [bar["words"] for bar in context["bars"]] == ["0.0002 USD, 240 tokens"] * 3
 
 
@@ -128,8 +128,9 @@ def test_an_agents_calls_are_listed_for_the_same_days(boss: Client) -> None:
 
 
 def test_months_are_one_click_away(boss: Client) -> None:
-    this, last = spending(boss).context["periods"][:2]
+    of_today, this, last = spending(boss).context["periods"][:3]
     today = timezone.now().date()
+    assert of_today["query"] == f"?first={today}&last={today}"
     first = today.replace(day=1)
     assert this["query"] == f"?first={first}&last={today}"
     assert last["query"].endswith(f"&last={first - timedelta(days=1)}")

@@ -227,7 +227,7 @@ def test_a_preview_names_what_it_would_hold_back(boss: Client, hub: Hub) -> None
 
 
 def test_the_end_of_the_review_names_what_waits_elsewhere(boss: Client, hub: Hub) -> None:
-    assert "Also waiting:" not in boss.get(reverse("review")).content.decode()
+    assert "Also pending:" not in boss.get(reverse("review")).content.decode()
     unsure(hub)
     text = boss.get(reverse("review")).content.decode()
-    assert "Also waiting:" in text and "Uncertain routings" in text and "All items of this queue" in text
+    assert "Also pending:" in text and "Uncertain routings" in text and "All items of this queue" in text

@@ -96,7 +96,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(db: None, save: Save) -> N
 def test_an_import_that_is_not_trusted_waits_for_a_curator(db: None, save: Save) -> None:
     told = run("import", save(MEMORIES), "--agent", "kana", "--untrusted")
     assert set(Memory.objects.values_list("status", "trust")) == {("pending", "untrusted")}
-    assert told.count("waits for a curator") == 3
+    assert told.count("is pending") == 3
 
 
 def test_what_a_person_deleted_waits_for_a_curator(client: APIClient, save: Save) -> None:
@@ -105,7 +105,7 @@ def test_what_a_person_deleted_waits_for_a_curator(client: APIClient, save: Save
     client.delete(f"{API}/memories/{memory['id']}")
     told = run("import", save(MEMORIES), "--agent", "kana")
     assert Memory.objects.get(content="Likes green tea").status == "pending"
-    assert told.count("waits for a curator") == 1
+    assert told.count("is pending") == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp932"])

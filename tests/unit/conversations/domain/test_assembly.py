@@ -1,7 +1,7 @@
 """SPEC X1–X10, C2, C3: who enters, what gives way, and what the result says of it."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -216,6 +216,28 @@ def test_the_same_memory_appears_once_pinned_wins_over_semantic() -> None:
     )
 
     assert reasons(assembly) == ["duplicate", "duplicate", "included", "duplicate", "included", "included"]
+
+
+def test_a_repeat_of_what_was_cut_is_no_duplicate() -> None:
+    talk = [turn(LONG * 3, source_id=str(number)) for number in range(6)]
+    assembly = build(*talk, said(LONG * 3, source_id="0"), said(LONG * 3, source_id="5"), max_tokens=1200)
+
+    # Message 0 was cut from the conversation; message 5 is in it.
+    assert reasons(assembly)[0] == "over_budget" and reasons(assembly)[5] == "included"
+    assert reasons(assembly)[6:] == ["repeats_omitted", "duplicate"]
+
+
+def test_a_repeat_of_an_answer_without_its_question_is_no_duplicate() -> None:
+    answer = replace(turn("Fine.", role="assistant", source_id="1"), is_answer=True)
+    assembly = build(answer, turn("b"), said("Fine.", role="assistant", source_id="1"))
+
+    assert reasons(assembly) == ["orphan", "included", "repeats_omitted"]
+
+
+def test_a_repeat_of_what_its_own_layers_limit_left_out_is_no_duplicate() -> None:
+    rows = [memory("a", 0.9), memory("b", 0.8, source_id="1"), memory("b", 0.7, source_id="2")]
+
+    assert reasons(build(*rows, semantic_memory_limit=1)) == ["included", "limit", "repeats_omitted"]
 
 
 def test_a_message_and_a_memory_are_never_the_same() -> None:

@@ -12,6 +12,7 @@ from summaries.domain.documents import (
     combined,
     entry_line,
     line_digest,
+    pinned_line,
     reverted,
     with_pending_lines,
     without_lines,
@@ -114,3 +115,18 @@ def test_combined_adds_what_is_missing(text: str, lines: list[str], document: st
 )
 def test_reverted_takes_a_change_back_and_keeps_what_came_since(text: str, expected: str) -> None:
     assert reverted(text, before="- a\n- gone\n- b\n", after="- a\n- new\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "pinned"),
+    [
+        ("- tea", "[PINNED] tea"),
+        ("2. tea", "[PINNED] tea"),
+        ("- [PINNED] tea", "[PINNED] tea"),
+        ("tea [PINNED]", "[PINNED] tea"),
+        ("- 2026-03-01: tea", "2026-03-01: [PINNED] tea"),
+    ],
+)
+def test_a_pinned_line_has_one_mark_after_its_day(line: str, pinned: str) -> None:
+    assert pinned_line(line, is_pinned=True) == pinned
+    assert pinned_line(pinned, is_pinned=False) == pinned.replace("[PINNED] ", "")
