@@ -51,7 +51,7 @@ def test_a_sidebar_entry_opens_the_first_of_its_screens_that_one_may_see(
     assert shown == {"Conversations": reverse(f"admin:{address}_changelist")}
 
 
-def test_the_sidebar_has_ten_entries_and_marks_the_area_of_every_screen(boss: Client, hub: Hub) -> None:
+def test_the_sidebar_has_eleven_entries_and_marks_the_area_of_every_screen(boss: Client, hub: Hub) -> None:
     for screen, area in (
         ("strength_merge", "Sleep"),
         ("summaries_document", "Projects"),
@@ -59,7 +59,7 @@ def test_the_sidebar_has_ten_entries_and_marks_the_area_of_every_screen(boss: Cl
     ):
         page = boss.get(reverse(f"admin:{screen}_changelist"))
         areas = page.context["sidebar_navigation"][0]["items"]
-        assert len(areas) == 10
+        assert len(areas) == 11
         assert [str(each["title"]) for each in areas if each["active"]] == [area]
 
 
