@@ -143,7 +143,8 @@ def confirm_or_apply(
         count = len(result.changed)
         text = ngettext("Done: %(verb)s, %(count)d memory.", "Done: %(verb)s, %(count)d memories.", count)
         undo = None if verb == DELETE else undo_batch_url(request, result.batch)
-        report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
+        done = text % {"verb": LABELS[verb], "count": count}
+        report_done(request, f"{done} {form.summary()}" if form else done, undo=undo)
         report_first_approvals(request, result)
     return None
 

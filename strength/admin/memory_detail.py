@@ -138,6 +138,9 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
                 "who": principal_label(revision.who_name, revision.who_kind),
                 "reason": SLEEP_REASON_LABELS.get(revision.reason) or translated(revision.reason),
                 "changes": revision_changes(revision, deadline),
+                "first_text": excerpt(revision.changed_after.get("content") or "", MAX_VALUE_LENGTH)
+                if revision.verb == "create"
+                else "",
                 "rule": rules.get(revision.batch) if revision.batch else None,
             }
             for revision in page

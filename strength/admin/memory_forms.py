@@ -153,6 +153,12 @@ class LabelsForm(forms.Form):
             raise ValidationError(_("Name at least one tag, a kind or a namespace."))
         return values
 
+    def summary(self) -> str:
+        """Return what was filled in, field by field."""
+        given = {**self.cleaned_data, "kind": gettext(self.cleaned_data["kind"]) if self.cleaned_data["kind"] else ""}
+        words = {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
+        return "; ".join(f"{self.fields[name].label}: {value}" for name, value in words.items() if value)
+
     def labels(self) -> Labels:
         values = self.cleaned_data
         kind = Kind(values["kind"]) if values["kind"] else None

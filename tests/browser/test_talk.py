@@ -109,6 +109,12 @@ def test_a_model_that_fails_leaves_advice(page: Any, stage: Stage, llm: LLMServe
     page.goto(PAGE)
     say(page)
     expect(page.locator("#talk-messages")).to_contain_text("refuses the key")
+    expect(page.locator("#talk-status")).to_have_text("")
+    page.goto("/admin/talk/?agent=release-assistant")
+    page.locator("[name=user_id]").fill("maya")
+    page.locator("[name=agent]").select_option(index=0)
+    page.locator("[name=agent]").dispatch_event("change")
+    expect(page.locator("[name=user_id]")).to_have_value("")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tests.browser.chromium import expect
 from tests.browser.seeing import accessible
 from tests.browser.stage import Stage, page_of
 
-BUTTON = "What would change"
+BUTTON = "What this edit changes"
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])

@@ -48,7 +48,8 @@ const handlers = {
     end({html, address}) {
         show(html);
         if (address) { history.replaceState(null, "", address); }
-        status.textContent = status.dataset.complete;
+        const hasFailed = talk.querySelector("#talk-messages > .hub-problem:last-child, #talk-messages ~ .hub-problem");
+        status.textContent = hasFailed ? "" : status.dataset.complete;
     },
 };
 
@@ -59,6 +60,12 @@ function showLost() {
     notice.textContent = talk.dataset.lost;
     document.getElementById("talk-messages").append(notice);
 }
+
+// Another agent has other users.
+talk.addEventListener("change", (event) => {
+    const user = talk.querySelector("[name=user_id]");
+    if (event.target.name === "agent" && user) { user.value = ""; }
+});
 
 talk.addEventListener("submit", async (event) => {
     const form = event.target;

@@ -551,7 +551,7 @@ def test_labels_of_chosen_memories_are_changed_and_undone(boss: Client, hub: Hub
     assert "Name at least one tag" in boss.post(list_of(Memory), fields).content.decode()
     given = {**fields, "add_tags": "tea\ngreen tea", "remove_tags": "old", "kind": "fact"}
     done = boss.post(list_of(Memory), given, follow=True)
-    assert "Done: Change tags, kind or namespace, 2 memories." in told(done)
+    assert "Done: Change tags, kind or namespace, 2 memories. Add tags: " in told(done)
     stored = Memory.objects.filter(pk__in=[row.pk for row in rows])
     assert all((row.tags, row.kind) == (["tea", "green tea"], "fact") for row in stored)
     batch = MemoryRevision.objects.filter(memory=rows[0]).latest("number").batch
@@ -787,7 +787,7 @@ def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., 
 
 def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, hub: Hub) -> None:
     text = text_of(boss, page_of(hub.memory))
-    parts = ('id="memory-text"', 'id="id_content"', 'id="id_reason"', 'id="curate"', 'id="strength-chart"',
+    parts = ('id="memory-text"', 'id="id_reason"', 'id="id_content"', 'id="curate"', 'id="strength-chart"',
              "Source messages", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete permanently")  # fmt: skip
     assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [1, *(True for _ in parts)]
     assert sorted(parts, key=text.index) == list(parts)
@@ -795,7 +795,7 @@ def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, 
         actor=hub.actor, created_at=NOW, query="tried", token_limit=1, total_tokens=1, metadata={"is_trial": True}
     )
     text = boss.get(page_of(hub.memory)).content.decode()
-    assert "In the only context assembled so far." in text and "Unused, it decays below 0.1 on" not in text, (
+    assert "In the only context of its user so far." in text and "Unused, it decays below 0.1 on" not in text, (
         "it has not slept yet"
     )
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
@@ -930,7 +930,7 @@ def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
     assert len(latest.context["revisions"]) == 10 and latest.context["before_number"] == 4
     earlier = boss.get(page_of(hub.memory), {"before": "4"})
     assert [each["revision"].number for each in earlier.context["revisions"]] == [3, 2, 1]
-    assert earlier.content.decode().count("Restore revision") == 3
+    assert earlier.content.decode().count("Restore the state after") == 3
     for nonsense in ("x", "-1", "９", "9" * 30):
         assert boss.get(page_of(hub.memory), {"before": nonsense}).status_code == 200
 
