@@ -40,7 +40,7 @@ REASON_LABELS: Final[Mapping[str, Any]] = {
     Reason.LAYER_BUDGET: _("the token share of its layer was used up"),
     Reason.LIMIT: _("the limit of entries of its layer was reached"),
     Reason.DUPLICATE: _("the same text is in the context already"),
-    Reason.REPEATS_OMITTED: _("the same text is listed at another place, with the reason why it was left out"),
+    Reason.REPEATS_OMITTED: _("the same text is a candidate of another part too, and was left out there"),
     Reason.EMPTY: _("it is empty"),
     Reason.SWITCHED_OFF: _("its layer is disabled"),
     Reason.ROLE: _("system and tool messages do not enter contexts"),

@@ -35,7 +35,7 @@ from strength.models import Expectation, ExpectationState
 LIST: Final = "admin:strength_expectation_changelist"
 RECEIPT_PAGE: Final = "admin:conversations_receipt_change"
 MAX_CHANGES: Final = 10
-STATE_LABELS: Final[Mapping[str, Any]] = {ExpectationState.KEPT: _("kept"), ExpectationState.BROKEN: _("broken")}
+STATE_LABELS: Final[Mapping[str, Any]] = {ExpectationState.KEPT: _("met"), ExpectationState.BROKEN: _("broken")}
 STATE_COLOURS: Final[Mapping[str, str]] = {ExpectationState.KEPT: "success", ExpectationState.BROKEN: "danger"}
 
 
@@ -107,7 +107,7 @@ class ExpectationAdmin(OwnedMixin, DecisionAdmin):
 
 def _said(row: Expectation) -> str:
     if row.state == ExpectationState.KEPT:
-        return gettext("The expectation is kept now.")
+        return gettext("The expectation is met now.")
     return gettext("The expectation is broken now.")
 
 

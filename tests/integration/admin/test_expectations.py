@@ -28,7 +28,7 @@ def test_a_receipt_offers_it_and_a_broken_one_is_on_the_dashboard_with_what_chan
     offered = boss.get(page_of(hub.receipt)).content.decode()
     assert 'id="expect"' in offered and f'name="memory" value="{hub.memory.pk}"' in offered
     shown = keep(boss, hub).content.decode()
-    assert "The expectation was added. The expectation is kept now." in shown and hub.memory.content in shown
+    assert "The expectation was added. The expectation is met now." in shown and hub.memory.content in shown
     kept = Expectation.objects.get()
     assert tile(boss, "Broken expectations").figure.number == 0
     archive(hub)
