@@ -17,6 +17,7 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.orders import caller_of
         from memoryhub.auth.roles import apply_roles
+        from memoryhub.auth.row_security import protect
         from memoryhub.db.shared_cache import delete_expired
         from memoryhub.doctor import require_database
         from memoryhub.embeddings.jobs import backfill_pieces
@@ -39,4 +40,5 @@ class MemoryhubConfig(AppConfig):
         trace_statements()
         pre_migrate.connect(require_database, sender=self, dispatch_uid="memoryhub.database")
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")
+        post_migrate.connect(protect, sender=self, dispatch_uid="memoryhub.row_security")
         post_migrate.connect(store_inline, dispatch_uid="memoryhub.storage")

@@ -15,8 +15,9 @@ from django.utils import timezone
 
 from memoryhub.api.health import CHECKS, run_check
 from memoryhub.auth.expiring import expiring_keys
-from memoryhub.auth.models import ApiKey
+from memoryhub.auth.models import AgentLimit, ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
+from memoryhub.auth.row_security import remedy
 from memoryhub.db import replicas
 from memoryhub.db.replication import STREAMING, Standby, replication
 from memoryhub.db.schema import schema_problem
@@ -402,9 +403,23 @@ def sign_in() -> Iterator[Finding]:
     yield Finding(Level.FINE if provider.roles else Level.WARNING, "sign-in", detail)
 
 
+def agent_limits() -> Iterator[Finding]:
+    """Check that the database can limit people to some agents, where any are, or a group may limit them."""
+    provider, limited = settings.SIGN_IN.provider, AgentLimit.objects.count()
+    if not limited and (provider is None or not provider.agents):
+        return
+    if problem := remedy():
+        detail = f"people who are limited to some agents are refused: {problem}"
+        yield Finding(Level.BROKEN, "limited people", detail)
+    else:
+        yield Finding(
+            Level.FINE, "limited people", f"{limited} are limited to some agents, by policies of the database"
+        )
+
+
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
     server, environment, disk, followers, read_replicas, workers, hosts, embeddings, language_model, words, tokens,
-    spending, access, sign_in, policies,
+    spending, access, sign_in, agent_limits, policies,
 ]  # fmt: skip
 """Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

@@ -1,7 +1,16 @@
 """Import the models of this app's packages, so that Django finds them."""
 
 from memoryhub.api.idempotency import IdempotencyRecord
-from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, Invitation, OAuthClient, OAuthGrant, OAuthToken
+from memoryhub.auth.models import (
+    AgentLimit,
+    ApiKey,
+    AuditEntry,
+    CallSum,
+    Invitation,
+    OAuthClient,
+    OAuthGrant,
+    OAuthToken,
+)
 from memoryhub.db.positions import Position
 from memoryhub.db.shared_cache import SharedValue
 from memoryhub.importexport.foreign.models import Import, ImportedRow, UploadedPiece

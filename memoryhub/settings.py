@@ -80,6 +80,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "memoryhub.auth.login.serialize_logins",
     "axes.middleware.AxesMiddleware",
+    "memoryhub.auth.agent_limits.LimitToAgents",
 ]
 
 if ENVIRONMENT.replica_urls:

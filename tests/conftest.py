@@ -39,7 +39,7 @@ SLOW = TESTS / "slow"
 UNTRACED = [
     TESTS / name
     for name in (
-        "browser", "integration/admin/test_base_japanese.py", "integration/admin/test_base_pages.py",
+        "browser", "integration/admin/test_users_limited.py", "integration/admin/test_base_japanese.py", "integration/admin/test_base_pages.py",
         "integration/admin/test_base_roles.py", "integration/admin/test_dashboard_demo.py",
         "integration/strength/test_sleep_clock.py", "integration/strength/test_sleep_many_actors.py",
         "integration/strength/test_sql_formulas.py", "integration/strength/test_tombstones_other_words.py",

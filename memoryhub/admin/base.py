@@ -38,6 +38,7 @@ from memoryhub.admin.columns import column, list_column, list_filter, owner_chip
 from memoryhub.admin.fields import DayTimeField
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.principals import Principal, curator
+from memoryhub.db import reach
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policy import PolicyError
@@ -50,7 +51,7 @@ MAX_SELECTED = 1000
 
 
 def principal(request: HttpRequest) -> Principal:
-    return curator(request.user.pk, request.user.get_username())
+    return curator(request.user.pk, request.user.get_username(), reach.agents())
 
 
 def clock() -> datetime:

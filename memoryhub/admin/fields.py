@@ -102,7 +102,7 @@ class LinesField(forms.CharField):
         return lines
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        return list(initial or []) != _lines(data or "")
+        return not self.disabled and list(initial or []) != _lines(data or "")
 
 
 def _lines(text: str) -> list[str]:

@@ -111,7 +111,9 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
     if cast(Any, request.user).is_authenticated:
         logout(request)
     try:
-        person = accounts.sign_in(identity, roles=provider.roles, invitation=purpose.get(INVITED, ""), now=clock())
+        person = accounts.sign_in(
+            identity, roles=provider.roles, agents=provider.agents, invitation=purpose.get(INVITED, ""), now=clock()
+        )
     except accounts.InvitationClosed:
         return _closed(request)
     if person is None:

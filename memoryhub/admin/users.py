@@ -5,7 +5,7 @@ Accounts and groups are saved by Django itself; each change is written to the au
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django import forms
 from django.apps import apps
@@ -36,6 +36,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.columns import column
+from memoryhub.admin.fields import LinesField
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
@@ -46,9 +47,10 @@ from memoryhub.admin.object_actions import (
 from memoryhub.api.middleware import TIME_ZONE_COOKIE, browser_zone
 from memoryhub.auth import audit
 from memoryhub.auth.accounts import invite
+from memoryhub.auth.agent_limits import Unprepared, check_prepared, set_limit
 from memoryhub.auth.leaving import close_access
 from memoryhub.auth.login import end_sessions, unlock
-from memoryhub.auth.models import FailedLogin, Invitation
+from memoryhub.auth.models import AgentLimit, FailedLogin, Invitation, agents_of
 from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
@@ -65,6 +67,7 @@ from memoryhub.zones import is_zone, known_zones
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
+MAX_LIMIT: Final = 1_000
 NO_ROLE = ""
 ROLE_LABELS: Mapping[str, Any] = {
     CURATOR: _("Curator: everything about memories, summaries and projects; reads sessions, agents and actors"),
@@ -74,6 +77,12 @@ ROLE_LABELS: Mapping[str, Any] = {
 
 
 ROLE_NAMES: Mapping[str, Any] = {CURATOR: _("curator"), ADMINISTRATOR: _("administrator")}
+
+
+def _shown_limit(agent_ids: frozenset[str] | None) -> Any:
+    if agent_ids is None:
+        return _("all")
+    return excerpt(", ".join(sorted(agent_ids))) if agent_ids else _("none")
 
 
 class AuditedAdmin(HubAdmin):
@@ -123,11 +132,42 @@ class NewPersonForm(UserCreationForm):
         return person
 
 
+class PersonForm(UserChangeForm):
+    """An account, and the agents that it is limited to."""
+
+    agents = LinesField(
+        max_lines=MAX_LIMIT,
+        max_line_length=255,
+        label=_("Agents"),
+        help_text=_(
+            "Ids of the agents to which the person is limited, one per line; empty: all. Administrators have all."
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        limit = AgentLimit.objects.filter(person=self.instance.pk).first()
+        if "agents" in self.fields and limit is not None:
+            self.initial["agents"] = limit.agent_ids
+            if limit.source == AgentLimit.Source.PROVIDER:
+                self.fields["agents"].disabled = True
+                self.fields["agents"].help_text = _("The groups at the sign-in provider decide.")
+
+    def clean_agents(self) -> list[str]:
+        agents: list[str] = self.cleaned_data["agents"]
+        if agents:
+            try:
+                check_prepared()
+            except Unprepared as error:
+                raise forms.ValidationError(str(error)) from error
+        return agents
+
+
 @admin.register(User)
 class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     """User accounts. Non-superusers change only accounts with no more rights than their own."""
 
-    form = UserChangeForm
+    form = PersonForm
     add_form = NewPersonForm
     add_form_template = "admin/change_form.html"
     change_password_form = AdminPasswordChangeForm
@@ -141,7 +181,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     readonly_fields = ("last_login", "date_joined")
     actions = ("turn_off_second_factor",)
     fieldsets = (
-        (None, {"fields": ("username", "groups", ("is_active", "is_staff"))}),
+        (None, {"fields": ("username", "groups", "agents", ("is_active", "is_staff"))}),
         (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
         (_("Dates"), {"fields": (("last_login", "date_joined"),)}),
         (
@@ -159,6 +199,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         lambda person: excerpt(person.get_full_name(), 60) if person.get_full_name() else "-",
         ordering="last_name",
     )
+    agents = column(_("agents"), lambda person: _shown_limit(agents_of(person)))
     shown_groups = column(_("groups"), lambda person: ", ".join(group.name for group in person.groups.all()) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
@@ -195,6 +236,9 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
+        if change and "agents" in form.changed_data:
+            agent_ids = frozenset(form.cleaned_data["agents"]) or None
+            set_limit(obj, agent_ids, source=AgentLimit.Source.GRANTED, by=principal(request), now=clock())
         if change and "is_active" in form.changed_data and not obj.is_active:
             self._close_access(request, obj)
 

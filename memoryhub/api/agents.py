@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import datetime
 from tempfile import TemporaryFile
 from typing import Any
@@ -260,7 +261,7 @@ async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterat
             connection.close()  # of this thread
 
     with TemporaryFile(buffering=0) as spool, ThreadPoolExecutor(max_workers=1) as thread:
-        writing = loop.run_in_executor(thread, write)
+        writing = loop.run_in_executor(thread, copy_context().run, write)
         writing.add_done_callback(lambda _: grown.set())
         try:
             while True:

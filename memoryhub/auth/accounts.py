@@ -9,8 +9,9 @@ import hashlib
 import re
 import secrets
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from allauth.socialaccount.models import SocialAccount
@@ -20,8 +21,9 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
+from memoryhub.auth.agent_limits import agents_by_groups, set_limit
 from memoryhub.auth.login import LOGIN, end_sessions
-from memoryhub.auth.models import Invitation
+from memoryhub.auth.models import AgentLimit, Invitation
 from memoryhub.auth.principals import Forbidden, Principal, curator
 from memoryhub.auth.roles import grantable_groups
 from memoryhub.errors import DomainError
@@ -80,11 +82,19 @@ def accept_by_password(token: str, *, username: str, password: str, now: datetim
 
 
 @transaction.atomic
-def sign_in(identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime) -> User | None:
+def sign_in(
+    identity: "Identity",
+    *,
+    roles: Mapping[str, str],
+    agents: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    invitation: str = "",
+    now: datetime,
+) -> User | None:
     """Return the account of a provider's identity, created on first sign-in; None: no access.
 
     A new account needs a group with a role, or an invitation. A group's role is revoked at the next sign-in without the
-    group; an account without any permission loses access, and its sessions end.
+    group; an account without any permission loses access, and its sessions end. Groups also say to which agents the
+    person is limited: with `agents`, to none where no group has any.
     """
     role = next((role for group, role in roles.items() if group in identity.groups), None)
     with connection.cursor() as cursor:  # two concurrent first sign-ins create one account
@@ -112,6 +122,8 @@ def sign_in(identity: "Identity", *, roles: Mapping[str, str], invitation: str =
     _sync_group_role(link, role, now=now)
     link.save()
     person = link.user
+    limit = agents_by_groups(agents, identity.groups)
+    set_limit(person, limit, source=AgentLimit.Source.PROVIDER, by=LOGIN, now=now)
     return person if person.is_active and person.is_staff else None
 
 

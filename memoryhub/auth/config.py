@@ -19,6 +19,8 @@ REQUIRED: Final = ("ISSUER", "CLIENT_ID", "CLIENT_SECRET")
 """All three are required for sign-in."""
 
 MAX_ISSUER_LENGTH: Final = 200
+EXAMPLE_AGENTS: Final = '{"team-kana": ["kana", "kana-dev"], "memory-admins": ["*"]}'
+MAX_AGENT_LENGTH: Final = 255
 EXAMPLE: Final = '{"memory-admins": "administrator", "memory-team": "curator"}'
 
 
@@ -35,6 +37,8 @@ class Provider:
     groups_claim: str
     roles: Mapping[str, str]
     """Role by group; the first matching group counts."""
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Agents by group; `*` is all of them. Empty: no one is limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,10 @@ class SignInConfig:
 
 def _provider(environ: Mapping[str, str]) -> Provider | None:
     values = {name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*REQUIRED, "NAME", "GROUPS_CLAIM")}
-    scopes, roles = read_words(environ, f"{PREFIX}SCOPES"), _roles(environ)
+    scopes, roles, agents = read_words(environ, f"{PREFIX}SCOPES"), _roles(environ), _agents(environ)
     missing = [f"{PREFIX}{name}" for name in REQUIRED if not values[name]]
     if missing:
-        if any(values.values()) or scopes or roles:
+        if any(values.values()) or scopes or roles or agents:
             raise EnvironmentProblem(f"{', '.join(missing)} must be set too, or no variable that begins with {PREFIX}.")
         return None
     host = _checked_host(values["ISSUER"])
@@ -66,6 +70,7 @@ def _provider(environ: Mapping[str, str]) -> Provider | None:
         scopes=scopes or ("openid", "profile", "email"),
         groups_claim=values["GROUPS_CLAIM"] or "groups",
         roles=MappingProxyType(roles),
+        agents=MappingProxyType(agents),
     )
 
 
@@ -104,3 +109,24 @@ def _roles(environ: Mapping[str, str]) -> dict[str, str]:
             f"{PREFIX}ROLES gives the role {sorted(unknown)[0]!r}; there are curator and administrator."
         )
     return roles
+
+
+def _agents(environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return agents by group."""
+    raw = environ.get(f"{PREFIX}AGENTS", "").strip()
+    try:
+        agents = json.loads(raw) if raw else {}
+    except ValueError:
+        agents = None
+    if not isinstance(agents, dict) or (raw and not agents) or not all(map(_are_ids, agents.values())):
+        raise EnvironmentProblem(
+            f"{PREFIX}AGENTS must be JSON from groups to lists of agents, such as {EXAMPLE_AGENTS}."
+        )
+    return {group: tuple(ids) for group, ids in agents.items()}
+
+
+def _are_ids(value: object) -> bool:
+    """Return whether a value is a list of ids, as agents have them."""
+    return isinstance(value, list) and all(
+        isinstance(each, str) and 0 < len(each) <= MAX_AGENT_LENGTH and "\0" not in each for each in value
+    )

@@ -14,7 +14,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.principals import KeyState, Principal, PrincipalKind, Scope
+from memoryhub.auth.principals import KeyState, Principal, PrincipalKind, Scope, within
+from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.ids import new_id
 from memoryhub.privacy.screening import screen
 from memoryhub.tenancy.models import ActorRow
@@ -92,7 +93,7 @@ class ApiKey(models.Model):
             id=str(self.id),
             name=f"{self.name} ({self.person})" if self.is_personal else self.name,
             scopes=frozenset(Scope(scope) for scope in self.scopes),
-            agent_ids=None if self.agent_ids is None else frozenset(self.agent_ids),
+            agent_ids=within(agents_of(self.person) if self.is_personal else None, self.agent_ids),
             user_id=self.user_id,
             is_trusted=self.is_trusted,
             daily_token_cap=self.daily_token_cap,
@@ -181,6 +182,39 @@ class FailedLogin(AccessAttempt):
         proxy = True
         ordering = ["-attempt_time"]
         verbose_name = "failed login"
+
+
+class AgentLimit(models.Model):
+    """The agents to which a person of the admin is limited; without a row, a person has all (ADR 70).
+
+    By ids, so that an agent may not exist yet. Administrators and superusers are never limited.
+    """
+
+    class Source(models.TextChoices):
+        """Origin of a limit: the groups at the sign-in provider, or an administrator."""
+
+        PROVIDER = "provider"
+        GRANTED = "granted"
+
+    person = models.OneToOneField(User, primary_key=True, on_delete=models.CASCADE, related_name="agent_limit")
+    agent_ids = ArrayField(models.CharField(max_length=255))
+    source = models.CharField(max_length=8, choices=Source.choices)
+
+    class Meta:
+        app_label = "memoryhub"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return ", ".join(self.agent_ids)
+
+
+def agents_of(person: Any) -> frozenset[str] | None:
+    """Return the agents that a person of the admin is limited to; None: all."""
+    if person is None or person.is_superuser:
+        return None
+    limits = AgentLimit.objects.filter(person=person.pk).exclude(person__groups__name=ADMINISTRATOR)
+    agent_ids = limits.values_list("agent_ids", flat=True).first()
+    return None if agent_ids is None else frozenset(agent_ids)
 
 
 class Invitation(models.Model):

@@ -12,12 +12,13 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from memoryhub.auth import grants
-from memoryhub.auth.models import ApiKey, OAuthGrant
+from memoryhub.auth.models import ApiKey, OAuthGrant, agents_of
 from memoryhub.auth.principals import Principal, PrincipalKind, background
 from memoryhub.auth.roles import is_upheld
 from memoryhub.errors import DomainError, _
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.registry import job_kind
+from memoryhub.tenancy.models import Actor
 
 
 class OrderLapsed(DomainError):
@@ -47,14 +48,21 @@ def caller_of(job: JobContext) -> Principal | None:
             raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
         return replace(by, is_trusted=by.is_trusted and is_trusted)
-    if kind is PrincipalKind.CURATOR and not _may_still(order["id"], job_kind(job.kind).permission_for(job.payload)):
-        raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
-    return Principal(kind=kind, id=order["id"], name=order["name"], is_trusted=is_trusted)
+    agent_ids = None
+    if kind is PrincipalKind.CURATOR:
+        account = get_user_model().objects.filter(pk=order["id"], is_active=True).first()
+        permission = job_kind(job.kind).permission_for(job.payload)
+        agent_ids = agents_of(account)
+        if account is None or not permission or not account.has_perm(permission) or not _is_within(job, agent_ids):
+            raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
+    return Principal(kind=kind, id=order["id"], name=order["name"], is_trusted=is_trusted, agent_ids=agent_ids)
 
 
-def _may_still(account_id: str, permission: str) -> bool:
-    account = get_user_model().objects.filter(pk=account_id, is_active=True).first()
-    return account is not None and bool(permission) and account.has_perm(permission)
+def _is_within(job: JobContext, agent_ids: frozenset[str] | None) -> bool:
+    """Return whether a job is about an actor of these agents; None: of any, or of none."""
+    if agent_ids is None or job.actor_id is None:
+        return agent_ids is None
+    return Actor.objects.filter(pk=job.actor_id, agent_id__in=agent_ids).exists()
 
 
 def job_principal(job: JobContext) -> Principal:

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -128,5 +129,12 @@ def background(kind: str, job_id: UUID) -> Principal:
     return Principal(kind=PrincipalKind.JOB, id=str(job_id), name=kind)
 
 
-def curator(user_pk: object, name: str) -> Principal:
-    return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name)
+def curator(user_pk: object, name: str, agent_ids: frozenset[str] | None = None) -> Principal:
+    return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name, agent_ids=agent_ids)
+
+
+def within(limit: frozenset[str] | None, agent_ids: Iterable[str] | None) -> frozenset[str] | None:
+    """Return the agents that are in both; None: all."""
+    if agent_ids is None:
+        return limit
+    return frozenset(agent_ids) if limit is None else limit.intersection(agent_ids)

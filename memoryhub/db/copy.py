@@ -18,12 +18,15 @@ from pgvector.django import HalfVectorField, SparseVectorField
 from psycopg.types import TypeInfo
 from psycopg.types.json import Jsonb
 
+from memoryhub.db import reach
+
 ADAPTERS: Final[Mapping[type, Callable[[Any], Any]]] = {
     JSONField: Jsonb,
     HalfVectorField: lambda vector: vector.to_binary(),
     SparseVectorField: lambda vector: vector.to_binary(),
 }
 VECTORS: Final = (HalfVectorField, SparseVectorField)
+BATCH: Final = 1_000
 _LENGTH: Final = re.compile(r"\([\d, ]+\)|(?<=\[)\d+(?=])")
 
 
@@ -36,6 +39,9 @@ def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
     """
     remaining = iter(rows)
     if (first := next(remaining, None)) is None:
+        return
+    if reach.agents() is not None:  # PostgreSQL copies into no table with policies
+        model._base_manager.bulk_create([model(**row) for row in chain([first], remaining)], BATCH)
         return
     statement, types, adapters = _copying(model, tuple(first))
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -159,7 +159,7 @@ def after_answer(act: Callable[[], None]) -> None:
     if acts is None:
         act()
     else:
-        acts.append(act)
+        acts.append(partial(copy_context().run, act))  # it has the limits of the request
 
 
 @contextmanager

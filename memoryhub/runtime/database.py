@@ -79,7 +79,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
             options["options"] = f"-c default_transaction_read_only=on {options['options']}"
     return {
         **base,
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "memoryhub.db.limited",
         # Django refuses persistent connections with a pool.
         "CONN_MAX_AGE": 0 if environment.is_web else 600,
         "CONN_HEALTH_CHECKS": True,

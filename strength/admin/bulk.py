@@ -39,6 +39,7 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.api.agents import JSON_LINES, stream_from_thread
 from memoryhub.auth import audit
+from memoryhub.db import reach
 from memoryhub.errors import DomainError
 from memoryhub.jobs.retries import ENDED_BADLY, OPEN
 from strength.actions.bulk_jobs import DELETE as DELETE_BATCH
@@ -114,7 +115,9 @@ def confirm_or_apply(
         answer: HttpResponse | None = _export(model_admin, request, queryset)
         return answer
     form = LabelsForm(request.POST if request.POST.get("post") == "yes" else None) if verb == RELABEL else None
-    if (form or verb in TRANSITIONS) and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
+    # A job of several agents is not for people who are limited to some.
+    may_enqueue = (form or verb in TRANSITIONS) and reach.agents() is None
+    if may_enqueue and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
         return _confirm_or_enqueue(model_admin, request, queryset, verb, form)
     rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MAX_SELECTED + 1])
     problem = _selection_error(rows, verb)

@@ -10,15 +10,15 @@ from typing import Any
 
 import psycopg
 from django.db import Error, connections
-from django.db.backends.postgresql import base
 from psycopg.errors import QueryCanceled
 
 from memoryhub.db import replicas
 from memoryhub.db.cursors import open_prepared
+from memoryhub.db.reach import ReachWrapper
 from memoryhub.db.statements import changes_rows, only_reads
 
 
-class DatabaseWrapper(base.DatabaseWrapper):
+class DatabaseWrapper(ReachWrapper):
     """A connection to the primary, by way of which a thread also reads from its replica."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -31,7 +31,9 @@ Control the embedded PostgreSQL server of MEMORYHUB_DATA_DIR.
   destroy       stop the server, and delete the database
 """
 
-DUMP: Final = ("pg_dump", "--format=custom", "--no-owner")
+DUMP: Final = ("pg_dump", "--format=custom", "--no-owner", "--no-acl")
+"""Without rights of a role that another server may not have; `migrate` grants them."""
+
 RESTORE: Final = ("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction")
 
 

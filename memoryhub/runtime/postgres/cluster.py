@@ -42,6 +42,9 @@ from memoryhub.runtime.processes import FileLock, LockHeld, kill_all, pids_in, w
 log = logging.getLogger(__name__)
 
 ROLE = "memoryhub"
+LIMITED_ROLE = "memoryhub_limited"
+"""As `memoryhub.db.reach` names it."""
+
 DATABASE = "memoryhub"
 CONNECTIONS = 60  # minimum; each costs memory
 UNFINISHED = ".unfinished-"
@@ -320,6 +323,9 @@ class EmbeddedCluster:
             connection.execute(
                 sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(sql.Identifier(ROLE), rights, verifier.decode())
             )
+            if not _exists(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", LIMITED_ROLE):
+                roles = sql.Identifier(LIMITED_ROLE), sql.Identifier(ROLE)
+                connection.execute(sql.SQL("CREATE ROLE {0} NOLOGIN; GRANT {0} TO {1}").format(*roles))
         with self._superuser("template1") as connection:
             _provision_vector(connection)
         with self._superuser("postgres") as connection:

@@ -21,7 +21,7 @@ from conversations.models import ChatTurn, DeletedMessage, Message, MessageIndex
 from memoryhub import urls
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
-from memoryhub.auth.models import ApiKey, AuditEntry, CallSum, OAuthClient, OAuthToken
+from memoryhub.auth.models import AgentLimit, ApiKey, AuditEntry, CallSum, OAuthClient, OAuthToken
 from memoryhub.auth.principals import Scope
 from memoryhub.db.positions import Position
 from memoryhub.db.shared_cache import SharedValue
@@ -72,6 +72,7 @@ PARTS = {
     ReviewInstructions,
     NewsPlace,
     Delivery,
+    AgentLimit,  # on the page of its account
 }
 MACHINERY = {
     Position,

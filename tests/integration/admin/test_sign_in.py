@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memoryhub.auth.config import Provider, SignInConfig
-from memoryhub.auth.models import AuditEntry, FailedLogin
+from memoryhub.auth.models import AgentLimit, AuditEntry, FailedLogin, agents_of
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import run_jobs
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, GONE, OidcServer
@@ -155,6 +155,44 @@ def test_what_a_person_gave_by_hand_stays_when_a_group_goes(server: OidcServer) 
     browser = Client()
     assert sign_in(browser).status_code == 302 and who(browser) == "kei"
     assert roles_of("kei") == {"readers"}
+
+
+AGENTS = {"kana": ("kana", "kana-dev"), "yuno": ("yuno",), "all": ("*",)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "has"),
+    [
+        (["team", "kana"], {"kana", "kana-dev"}),
+        (["team", "kana", "yuno"], {"kana", "kana-dev", "yuno"}),
+        (["team", "kana", "all"], None),
+        (["team"], set()),
+        (["admins"], None),
+    ],
+)
+def test_agents_follow_the_groups_at_each_sign_in(
+    server: OidcServer, settings: Any, groups: list[str], has: set[str] | None
+) -> None:
+    settings.SIGN_IN = SignInConfig(provider_of(server, agents=AGENTS))
+    for before in (["team", "yuno"], ["team", "all"], groups):
+        server.person["groups"] = before
+        sign_in(Client())
+    kei = User.objects.get(username="kei")
+    assert agents_of(kei) == has
+    said = AuditEntry.objects.filter(details__has_key="agents").order_by("at", "id")
+    expected = [["yuno"], None, *([] if "all" in groups else [sorted(has or ())])]
+    assert list(said.values_list("details__agents", flat=True)) == expected
+    settings.SIGN_IN = SignInConfig(provider_of(server))
+    sign_in(Client())
+    assert agents_of(kei) is None, "without the setting, the provider limits no one"
+
+
+def test_what_an_administrator_granted_outlives_a_provider_without_agents(server: OidcServer) -> None:
+    sign_in(Client())
+    kei = User.objects.get(username="kei")
+    AgentLimit.objects.create(person=kei, agent_ids=["kana"], source="granted")
+    sign_in(Client())
+    assert agents_of(kei) == {"kana"}
 
 
 def test_who_is_closed_here_stays_closed(server: OidcServer) -> None:

@@ -42,6 +42,7 @@ DO_NOT_WAIT: Final[dict[str, Any]] = {
     # Kinds and authors are no states.
     "*.who_kind": "any",
     "*.verb": "any",
+    "AgentLimit.source": "any",
     "*.kind": [
         *Kind,
         *FeedChange,

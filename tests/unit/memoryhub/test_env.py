@@ -129,7 +129,7 @@ def test_replicas_are_databases_beside_the_primary_that_routes_to_them() -> None
     variables = {"DATABASE_URL": url, "MEMORYHUB_REPLICA_URLS": replicas, "MEMORYHUB_PROCESS": "web"}
     found = databases(read_environment(variables))
     assert [each["HOST"] for each in found.values()] == ["db1.example", "db2.example", "db3.example"]
-    assert [each["ENGINE"].rpartition(".")[2] for each in found.values()] == ["replicated", "postgresql", "postgresql"]
+    assert [each["ENGINE"].rpartition(".")[2] for each in found.values()] == ["replicated", "limited", "limited"]
     assert found["replica1"]["OPTIONS"]["pool"]["min_size"] == 0
     with pytest.raises(EnvironmentProblem, match="MEMORYHUB_REPLICA_URLS must look like"):
         databases(read_environment({**variables, "MEMORYHUB_REPLICA_URLS": "db2.example"}))

@@ -33,12 +33,14 @@ def test_everything_can_be_said() -> None:
         "MEMORYHUB_OIDC_SCOPES": "openid, roles",
         "MEMORYHUB_OIDC_GROUPS_CLAIM": "roles",
         "MEMORYHUB_OIDC_ROLES": '{"a": "administrator", "b": "curator"}',
+        "MEMORYHUB_OIDC_AGENTS": '{"a": ["*"], "b": ["kana", "kana-dev"], "c": []}',
         "MEMORYHUB_REQUIRE_SECOND_FACTOR": "1",
     }
     config = SignInConfig.from_env({**WHOLE, **more})
     assert config.provider is not None and config.needs_second_factor
     assert (config.provider.name, config.provider.scopes) == ("Example", ("openid", "roles"))
     assert list(config.provider.roles.values()) == list(reversed(ROLES))
+    assert dict(config.provider.agents) == {"a": ("*",), "b": ("kana", "kana-dev"), "c": ()}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,11 @@ def test_everything_can_be_said() -> None:
         ({"MEMORYHUB_OIDC_ROLES": '["team"]'}, "JSON"),
         ({"MEMORYHUB_OIDC_ROLES": '{"team": 1}'}, "JSON"),
         ({"MEMORYHUB_OIDC_ROLES": '{"team": "superuser"}'}, "'superuser'"),
+        ({"MEMORYHUB_OIDC_AGENTS": "team=kana"}, "JSON from groups to lists of agents"),
+        ({"MEMORYHUB_OIDC_AGENTS": "{}"}, "JSON from groups to lists of agents"),
+        ({"MEMORYHUB_OIDC_AGENTS": '{"team": "kana"}'}, "JSON from groups to lists of agents"),
+        ({"MEMORYHUB_OIDC_AGENTS": '{"team": [""]}'}, "JSON from groups to lists of agents"),
+        ({"MEMORYHUB_OIDC_AGENTS": '{"team": [7]}'}, "JSON from groups to lists of agents"),
         ({"MEMORYHUB_REQUIRE_SECOND_FACTOR": "perhaps"}, "MEMORYHUB_REQUIRE_SECOND_FACTOR"),
     ],
 )
