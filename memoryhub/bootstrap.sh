@@ -63,10 +63,13 @@ find_uv() {
         "$UV" --version >/dev/null 2>&1
 }
 
-# uv first; it does not read pip's configuration, so behind a mirror pip may succeed where uv does not.
+sync() { UV_SYSTEM_CERTS=$1 "$UV" pip sync --quiet --require-hashes --python "$VENV_PYTHON" "$2"; }
+
+# uv first, with its own certificates, then with the system's, which know a proxy that inspects TLS. It does not read
+# pip's configuration, so behind a mirror pip may succeed where uv does not.
 install_lock() {
-    if find_uv && "$UV" pip sync --quiet --require-hashes --python "$VENV_PYTHON" "$1"; then return; fi
-    say "Without uv then: installing with pip, which takes longer …"
+    if find_uv && { sync "${UV_SYSTEM_CERTS:-0}" "$1" || sync 1 "$1"; }; then return; fi
+    say "Without uv then: installing with pip, which takes one to three minutes …"
     if "$PYTHON" -m pip --python "$VENV_PYTHON" install --quiet --disable-pip-version-check --require-hashes -r "$1"
     then return; fi
     if "$PYTHON" -m venv "$VENV" && "$VENV_PYTHON" -m pip install --quiet --require-hashes -r "$1"; then return; fi

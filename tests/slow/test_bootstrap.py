@@ -111,6 +111,14 @@ def test_a_failed_installation_is_tried_again_and_says_what_is_needed(checkout: 
     assert checkout.installations() == ["requirements.lock"]
 
 
+def test_uv_is_tried_again_with_the_systems_certificates(checkout: Checkout) -> None:
+    asked = f'printf "%s\\n" "$*" >> "{checkout.asked}"'
+    checkout.program("uv", f'[ "$1" = --version ] || {{ [ "$UV_SYSTEM_CERTS" = 1 ] && {asked}; }}')
+    done = checkout.run("runtime")
+    assert done.returncode == 0, done.stderr
+    assert "Without uv" not in done.stderr and checkout.installations() == ["requirements.lock"]
+
+
 def test_an_old_python_is_refused(checkout: Checkout) -> None:
     old = checkout.program("old-python", '[ "$1" = --version ] && echo "Python 3.9.2" && exit 0; exit 1')
 
