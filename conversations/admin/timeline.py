@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import F, Func, JSONField, Max, Min, QuerySet, Value
+from django.db.models import F, Func, JSONField, Min, QuerySet, Value
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.domain.content import calls_in, one_line, results_in, text_of_result
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, MessageQuerySet, Receipt, Session
-from memoryhub.admin.base import as_uuid, format_count
+from memoryhub.admin.base import as_uuid, format_count, truncated
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import day_start, local_time
@@ -114,11 +114,11 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
     if window.is_search:
         return
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
-    for receipt in rows.annotate(opening=Left("query", EXCERPT_LENGTH)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+    for receipt in rows.annotate(opening=Left("query", EXCERPT_LENGTH + 1)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         figures = {"total": format_count(receipt.total_tokens), "limit": format_count(receipt.token_limit)}
         yield TimelineEntry(
             title=_("Context assembled for"),
-            text=receipt.opening,
+            text=truncated(receipt.opening, EXCERPT_LENGTH),
             at=receipt.created_at,
             page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),
             details=(_("%(total)s of %(limit)s tokens") % figures,),
@@ -222,9 +222,11 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
             {"name": "message", "label": _("Messages"), "chosen": shows_messages},
             *({"name": kind.name, "label": kind.label, "chosen": kind in visible_kinds} for kind in allowed),
         ],
-        "span": Message.objects.of([session.actor_id])
-        .filter(session_id=session.pk, seq__in=[1, session.message_count])
-        .aggregate(first=Min("created_at"), last=Max("created_at")),
+        "began_at": Message.objects.of([session.actor_id])
+        .filter(session_id=session.pk)
+        .order_by("seq")
+        .values_list("created_at", flat=True)
+        .first(),
         "max_entries": MAX_ENTRIES_PER_KIND,
     }
 

@@ -279,6 +279,7 @@ class BlockedText:
 
     memory_id: UUID
     text: str
+    reason: str
 
 
 def blocked_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, BlockedText]:
@@ -296,9 +297,10 @@ def blocked_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, BlockedText]:
         created_at__in={tombstone.created_at for tombstone in rows},
     )
     former = Coalesce(KT("changed_before__content"), KT("after__content"))
-    revised_texts = revisions.order_by("number").values_list("actor_id", "memory_id", former)
+    revised_texts = revisions.order_by("number").values_list("actor_id", "memory_id", "reason", former)
     texts_by_digest = {
-        (actor, fingerprint(text).digest): BlockedText(memory, text) for actor, memory, text in revised_texts
+        (actor, fingerprint(text).digest): BlockedText(memory, text, reason)
+        for actor, memory, reason, text in revised_texts
     }
     texts = {tombstone.pk: texts_by_digest.get((tombstone.actor_id, bytes(tombstone.digest))) for tombstone in rows}
     return {key: text for key, text in texts.items() if text is not None}

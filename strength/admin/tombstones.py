@@ -19,6 +19,7 @@ from memoryhub.admin.base import OwnedMixin, as_uuid, excerpt, link_to, title_wi
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action
+from memoryhub.admin.stored_texts import translated
 from memoryhub.auth.principals import PrincipalKind
 from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text, with_words
 from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
@@ -70,7 +71,9 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         links = memory_links(request, [row.memory_id for row in rows])
         for row in rows:
             blocked, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
-            row.text = blocked and link_to("admin:strength_memory_change", blocked.memory_id, excerpt(blocked.text))
+            row.text = blocked and link_to(TOMBSTONE_PAGE, row.pk, excerpt(blocked.text))
+            row.source = blocked and link_to("admin:strength_memory_change", blocked.memory_id, excerpt(blocked.text))
+            row.why = translated(blocked.reason) if blocked else ""
 
     shown_decision, decision_in_words = choice_displays(
         "decision", DECISION_LABELS, DECISION_COLOURS, description=_("decision")
@@ -91,7 +94,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {
             "may_lift": self.has_decide_permission(request),
-            "text": row.text,
+            "text": row.source,
+            "reason": row.why,
             "replacement": row.instead,
             "owner": " / ".join(filter(None, (row.actor.agent_id, row.actor.user_id))),
         }

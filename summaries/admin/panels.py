@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
-from memoryhub.admin.base import clock, format_count, principal
+from memoryhub.admin.base import clock, format_count, principal, truncated
 from memoryhub.admin.dashboard import RECENT, Tile
 from memoryhub.admin.labels import principal_name
 from memoryhub.admin.object_actions import next_url, report_done
@@ -61,12 +61,12 @@ def _summaries(window: TimelineWindow) -> Iterator[TimelineEntry]:
     )
     if window.until is not None:
         rows = rows.filter(message_count__lte=window.last_seq)
-    rows = rows.defer("text").annotate(opening=Left("text", EXCERPT_LENGTH)).order_by("number")
+    rows = rows.defer("text").annotate(opening=Left("text", EXCERPT_LENGTH + 1)).order_by("number")
     for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
         covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
         yield TimelineEntry(
             title=VERB_LABELS[TextVerb(version.verb)],
-            text=version.opening,
+            text=truncated(version.opening, EXCERPT_LENGTH),
             at=version.created_at,
             after_seq=version.message_count,
             page=reverse("admin:summaries_summary_change", args=[version.summary_id]),

@@ -41,6 +41,8 @@ def test_chosen_messages_are_deleted_after_a_page_that_shows_what_goes_with_them
     shown, left = done.content.decode(), Message.objects.filter(session_id=hub.session.pk).count()
     assert "1 message was deleted. What rested on them: Memories that rest on these messages alone: 1." in shown
     assert done.context["message_count"] == left < Session.objects.get(pk=hub.session.pk).message_count
+    first = Message.objects.filter(session_id=hub.session.pk).order_by("seq").first()
+    assert first is not None and done.context["began_at"] == first.created_at
     listed = boss.get(list_of(Session)).context["cl"].result_list
     assert [row.stored for row in listed if row.pk == hub.session.pk] == [left]
     assert not Message.objects.filter(pk=told[0].pk).exists() and Message.objects.filter(pk=told[1].pk).exists()
