@@ -17,7 +17,9 @@ def saved(browser: Client, memory: Memory, **values: str) -> str:
 
 
 def rejected(browser: Client, memory: Memory) -> str:
-    return browser.post(page_of(memory, "curate"), {"verb": "reject", "reason": "It is a joke."}, follow=True).content.decode()
+    return browser.post(
+        page_of(memory, "curate"), {"verb": "reject", "reason": "It is a joke."}, follow=True
+    ).content.decode()
 
 
 def added(browser: Client, content: str, **values: str) -> Any:
