@@ -102,6 +102,20 @@ def measure(size: Any, rounds: int, key: str) -> Point:
     return Point(size.actors, size.memories, found)
 
 
+def begin_clocks() -> None:
+    """Begin the clock of each actor, which otherwise its first write would, for all of its memories."""
+    from django.db import connection
+
+    from memoryhub.tenancy.models import Actor
+    from strength.domain.policy import StrengthPolicy
+    from strength.sql import QUERIES, policy_values
+
+    with connection.cursor() as cursor:
+        for actor in Actor.objects.exclude(user_id=""):
+            values = {**policy_values(StrengthPolicy()), "actor_id": actor.pk, "now": datetime.now(UTC)}
+            cursor.execute(QUERIES["begin_clock"], values)
+
+
 def night(size: Any) -> float:
     """Return the seconds that one sleep of every user takes per 1,000 memories, one user after the other."""
     from memoryhub.auth.principals import command
@@ -220,6 +234,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         harness.say(f"filling, {users} users of {rows:,} memories and messages")
         filling.empty()
         filling.fill(size)
+        begin_clocks()
         points.append(measure(size, given.rounds, key))
     sizes = bytes_of_a_row()
     harness.say("busy clients, and a night")

@@ -1,8 +1,11 @@
 """Every page of the admin opens, for whoever may see it, quickly, and shows texts as texts."""
 
+import gzip
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from random import Random
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
@@ -506,3 +510,17 @@ def test_the_apis_errors_stay_problems(visitor: Client, status: int) -> None:
     response = visitor.get(f"/api/v1/{status}")
     assert response.status_code == status and response["Content-Type"] == "application/problem+json"
     assert response.json()["status"] == status and "secret" not in response.content.decode()
+
+
+@pytest.mark.parametrize("model", [Memory, Message])
+def test_a_page_of_a_list_is_at_most_40_kilobytes_on_the_wire(boss: Client, hub: Hub, model: type[Model]) -> None:
+    chance = Random(1)
+    texts = [" ".join("".join(chance.choices(ascii_lowercase, k=6)) for _ in range(20)) for _ in range(50)]
+    hub.say(*texts)
+    for text in texts:
+        hub.remember(text)
+    page = boss.get(list_of(model), headers={"accept-encoding": "gzip"})
+    assert page.headers["Content-Encoding"] == "gzip" and "Accept-Encoding" in page.headers["Vary"]
+    html = gzip.decompress(page.content).decode()
+    assert sum(text[:60] in html for text in texts) >= 30, "a page of memories"
+    assert len(page.content) <= 40_000
