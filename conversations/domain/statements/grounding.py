@@ -16,7 +16,7 @@ from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, O
 from conversations.domain.statements.kinds import Sentence, Speech, Spoken
 from conversations.domain.statements.languages import are_other_languages
 from conversations.domain.statements.names import squashed
-from conversations.domain.statements.persons import acts_instead, is_of_relation, spoken_about
+from conversations.domain.statements.persons import acts_instead, is_of_relation, owns_a_person, spoken_about
 from conversations.domain.statements.plays import is_of_fiction
 from conversations.domain.statements.speech import is_hedged, sentences_of
 from conversations.domain.statements.talk import agrees, asks_for_detail, reports_talk
@@ -60,7 +60,9 @@ _NEGATIVE: Final = re.compile(
     r"|abstain\w*|fail\w*|free)\b|ない|なく|なかっ|なし|ません|ず|嫌|苦手|避け|やめ|辞め|断|アレルギー|不|未|無|禁"
     r"|以外|だけ|のみ"
 )
-_USER_IS_SUBJECT: Final = re.compile(r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]", re.IGNORECASE)
+_USER_IS_SUBJECT: Final = re.compile(
+    r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]|^[^、。]{1,30}のユーザー(?:であ|です|だ)", re.IGNORECASE
+)
 _AND: Final = re.compile(r",? and (?=(?:is|was|has|had|will|can|does|[a-z]{3,}s) )")
 _CLAUSE: Final = re.compile(r"[,;、—]|\b(?:but|and|though|because|so)\b|けど|けれど|から|ので")
 _ADVERB: Final = re.compile("本当は|実際は|実は|もう|まだ|今は")
@@ -86,10 +88,11 @@ _NAMES_USER: Final = re.compile(r"\b(?:user|they|their)\b|ユーザ", re.IGNOREC
 _FIRST_PERSON: Final = re.compile(r"(?:I|I'\w{1,2}|My|We|Our)\b|[私僕俺](?:た?ち)?[はがのもに]")
 _POINTS: Final = re.compile(
     r"^(?:the )?user(?:'s)? (?:\w+ ){1,3}(?:it|that|this|these|those|them|so)(?: (?:too|much|a lot|now))?\W*$"
-    "|^ユーザー?は(?:それ|これ|あれ|そこ|ここ|そう)[がをはに]?[^、。]{1,12}[。]?$",
+    "|^ユーザー?は(?:それ|これ|あれ|そこ|ここ|そう)[がをはに]?[^、。]{1,12}[。]?$"
+    r"|^(?:s?he|they)\b|^(?:彼女?|あの[人子])[はがもに]",
     re.IGNORECASE,
 )
-"""A statement about something that only the conversation names."""
+"""A statement about something, or someone, that only the conversation names."""
 
 _LIKING: Final = re.compile(r"\b(?:likes?|loves?|enjoys?|fond of|favou?rite)\b|好き")
 _SAID_LIKING: Final = re.compile(
@@ -274,9 +277,9 @@ class Evidence:
         others = [each for each in claim.details if each.kind != LOANWORD]
         if missing := self._missing(others, self.offered_by_users) or self._missing(words, self.offered_by_all):
             return missing
-        if is_unspaced(claim.text) != is_unspaced(said):  # in another script no words are shared
-            return None
-        if best < MIN_SUPPORT or self._is_new_liking(claim, places):
+        if is_unspaced(claim.text) != is_unspaced(said) and best < MIN_SUPPORT:
+            return None if self.language else Doubt(UNSUPPORTED)  # in another script no words are shared
+        if owns_a_person(claim.text) or best < MIN_SUPPORT or self._is_new_liking(claim, places):
             return Doubt(UNSUPPORTED)
         if max(self._support(claim, place) for place in places) < KEPT_SHARE * best:
             return Doubt(Speech.OTHER_PERSON)

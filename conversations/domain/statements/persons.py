@@ -114,6 +114,14 @@ def is_of_relation(statement: str) -> bool:
     return _RELATED.search(lower) is not None and not _LOST.search(lower)
 
 
+_OWNS_PERSON: Final = re.compile(rf"\b(?:owns?|bought|sold) (?:an?|the|their|his|her) (?:{KIN})\b(?!['’])")
+
+
+def owns_a_person(statement: str) -> bool:
+    """Return whether a statement makes property of a person, as small models do of "my neighbour"."""
+    return _OWNS_PERSON.search(statement.casefold()) is not None
+
+
 _SPEAKER_IS_SUBJECT: Final = re.compile(
     r"^(?:(?:and|but|so|well|also|then),? )?(?:i|we)(?:'\w{1,2})? |^(?:私|僕|俺)[はがも]"
 )

@@ -22,7 +22,7 @@ from conversations.domain.statements.material import (
 from conversations.domain.statements.persons import FIRST, THEM
 from conversations.domain.statements.plays import BACK, FICTION, LEAVES, OPENS, RETRACTS, ROLE_PLAY, STAGE_DIRECTION
 from conversations.domain.statements.reports import with_reports
-from memoryhub.search.analysis import HAN, KATAKANA
+from memoryhub.search.analysis import HAN, KATAKANA, is_unspaced
 
 _HYPOTHESIS: Final = re.compile(
     r"\bif (?:i|we)\b(?! (?:ask|say|write|send|paste|tell|type|forget|remember|recall)\b)|\bif only\b|\bi wish\b"
@@ -163,11 +163,24 @@ _SUPPOSES: Final = re.compile(
 """The beginning of a supposition that the rest of a message continues."""
 
 
-def _supposed(sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+def _supposed(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     is_supposed = False
     for each in sentences:
         is_supposed = is_supposed or _SUPPOSES.search(each.text.casefold()) is not None
         yield Sentence(each.text, Speech.HYPOTHESIS) if is_supposed and each.speech is Speech.OWN else each
+
+
+_TRANSLATES: Final = re.compile(
+    r"\btranslat|\bin (?:english|japanese)\b|訳し|翻訳|和訳|英訳|(?:英語|日本語)[にで]|どういう意味"
+)
+
+
+def _translated(sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Yield a message's sentences; where it asks for a translation, those in another script are the text."""
+    request = next((each.text for each in sentences if _TRANSLATES.search(each.text.casefold())), None)
+    for each in sentences:
+        is_text = request is not None and is_unspaced(each.text) != is_unspaced(request)
+        yield Sentence(each.text, Speech.QUOTATION) if is_text and each.speech is Speech.OWN else each
 
 
 def _classified(text: str, before: str) -> Iterator[Sentence]:
@@ -178,7 +191,7 @@ def _classified(text: str, before: str) -> Iterator[Sentence]:
         for paragraph, kind in ([(text, Speech.QUOTATION)] if is_pasted else paragraphs(text))
         for each in _parts(paragraph)
     ]
-    parts = list(_supposed(parts))
+    parts = list(_supposed(_translated(parts)))
     lower = [each.text.casefold() for each in parts]
     jokes = [place - (_ASIDE.search(each) is not None) for place, each in enumerate(lower) if _JOKE.search(each)]
     last_joke = max(jokes, default=-1)
