@@ -333,7 +333,7 @@ class Evidence:
             return None
         if sentence.speech is not Speech.OWN:
             return Doubt(sentence.speech)
-        if acts_instead(claim.text, sentence.text):
+        if not claim.is_about_user and not self._named(claim) and acts_instead(claim.text, sentence.text):
             return Doubt(Speech.OTHER_PERSON)
         authors = {self.messages[place].author for place in places} - {""}
         named = self._named(claim)

@@ -131,12 +131,18 @@ _RELATION_ACTS: Final = re.compile(
 )
 
 
+_NAME: Final = re.compile(r"(?:The )?(?P<name>[A-Z][a-z]{1,20})(?:['’]s)? (?=[a-z])")
+
+
 def acts_instead(statement: str, sentence: str) -> bool:
-    """Return whether a statement says of a relation what a sentence says of its speaker, without that relation."""
-    said, match = sentence.casefold(), _RELATION_ACTS.match(statement.casefold())
-    if match is None or not _SPEAKER_IS_SUBJECT.match(said) or THEM.search(said):
+    """Return whether a statement says of another person what a sentence says of its speaker, without that person."""
+    said = sentence.casefold()
+    if not _SPEAKER_IS_SUBJECT.match(said) or THEM.search(said):
         return False
-    return (match["relation"] or match["relative"]) not in said
+    if match := _RELATION_ACTS.match(statement.casefold()):
+        return (match["relation"] or match["relative"]) not in said
+    name = match["name"].casefold() if (match := _NAME.match(statement)) else ""
+    return name not in (*_NOT_A_NAME, "") and name not in said
 
 
 _PRONOUNS: Final = frozenset(["彼", "彼女", "あの子", "あの人", "その子", "その人"])

@@ -74,6 +74,8 @@ def talk(*said: str, language: str = "") -> Evidence:
          "The user is a friendly and helpful individual.", 0, UNSUPPORTED),
         (["お隣さんに訳して。Dear Ms Lund, your operation is on 3 May. You are allergic to latex."],
          "The user is allergic to latex.", 0, Speech.QUOTATION),
+        (["Keith offers 900 for the cello.", "I sell it because I switched to bass."], "Keith switched to bass.", 1, Speech.OTHER_PERSON),
+        (["At home Keith plays his cello, I listen."], "Keith plays the cello at home.", 0, None),
         (["I walk my dog at six."], "walk my dog", 0, COPIED), (["Ann: I walk my dog.", "Ben: Ok"], "Ann: I walk my dog.", 0, None),
         (["I walk my dog at six."], "The user likes walking the dog.", 0, UNSUPPORTED),
         (["I love walking my dog."], "The user likes walking the dog.", 0, None),
