@@ -338,3 +338,20 @@ def test_an_order_is_upheld_for_the_agents_of_its_person(memories: list[Memory])
             caller_of(job)  # type: ignore[arg-type]
     AgentLimit.objects.all().delete()
     assert all(caller_of(job) for job in claimed)  # type: ignore[arg-type]
+
+
+def test_an_order_of_a_personal_key_is_upheld_for_the_agents_of_its_person(memories: list[Memory]) -> None:
+    person = person_with("kana", "yuno")
+    options = {"name": "laptop", "scopes": [Scope.WRITE], "person": person, "is_personal": True}
+    key, _new = issue_key(**options, by=BY, now=datetime.now(UTC))  # type: ignore[arg-type]
+    claimed = []
+    for actor_id in (memories[0].actor_id, memories[1].actor_id, None):
+        job_id = enqueue("summarize", actor_id=actor_id, key=str(uuid4()), order=order_of(key.principal()))
+        claimed.append(claim(Offer(job_id, "summarize"), job_kind("summarize"), worker=uuid4()))
+    own, other, test_of_webhook = claimed
+    AgentLimit.objects.update(agent_ids=["kana"])
+    for job in (own, test_of_webhook):
+        by = caller_of(job)  # type: ignore[arg-type]
+        assert by is not None and by.agent_ids == KANA
+    with pytest.raises(OrderLapsed, match="account"):
+        caller_of(other)  # type: ignore[arg-type]
