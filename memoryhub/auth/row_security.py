@@ -13,6 +13,7 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
 from django.db.models import Field, Model
 
+from memoryhub.db import reach
 from memoryhub.db.reach import ROLE, SETTING
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ READABLE: Final[Mapping[str, str]] = {
         (
             *("auth_user", "auth_group", "auth_permission", "auth_user_groups", "auth_group_permissions"),
             *("auth_user_user_permissions", "django_content_type", "django_migrations"),
-            *("memoryhub_embeddingspace", "memoryhub_clusteringstate", "memoryhub_agentlimit"),
-            *("memoryhub_worker", "memoryhub_schedulestate", "strength_reviewinstructions", "webhooks_endpoint"),
+            *("memoryhub_embeddingspace", "memoryhub_clusteringstate"),
+            *("memoryhub_worker", "memoryhub_schedulestate", "strength_reviewinstructions"),
         ),
         READ,
     ),
@@ -42,7 +43,7 @@ READABLE: Final[Mapping[str, str]] = {
         ALL,
     ),
 }
-"""Tables without rows of an agent, and the rights to them; a trigger looks whether there is a webhook."""
+"""Tables without rows of an agent, and the rights to them."""
 
 CLOSED: Final = frozenset(
     {
@@ -50,12 +51,15 @@ CLOSED: Final = frozenset(
         *("socialaccount_socialaccount", "socialaccount_socialapp", "socialaccount_socialtoken"),
         *("axes_accessattempt", "axes_accessattemptexpiration", "axes_accessfailurelog", "axes_accesslog"),
         *("django_q_ormq", "django_q_schedule", "django_q_task"),
-        *("memoryhub_apikey", "memoryhub_invitation"),
+        *("memoryhub_agentlimit", "memoryhub_apikey", "memoryhub_invitation"),
         *("memoryhub_oauthclient", "memoryhub_oauthgrant", "memoryhub_oauthtoken"),
-        "webhooks_delivery",
+        *("webhooks_delivery", "webhooks_endpoint"),
     }
 )
 """Tables that limited people can neither read nor write, whatever their permissions."""
+
+COLUMNS: Final[Mapping[str, str]] = {"webhooks_endpoint": "id"}
+"""Columns of closed tables that can be read: triggers look whether there is a webhook."""
 
 OF_ACTOR: Final = "actor_id IN (SELECT id FROM memoryhub_actor)"  # of which the same role sees some
 MAY_ADD: Final[Mapping[str, str]] = {"memoryhub_auditentry": "agent_id = ''"}
@@ -110,6 +114,11 @@ def _condition(model: type[Model]) -> str:
     return ""
 
 
+def is_closed(model: type[Model]) -> bool:
+    """Return whether what runs now is limited, and cannot read the rows of a model."""
+    return reach.agents() is not None and model._meta.db_table in CLOSED
+
+
 def protect(sender: Any = None, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """Write policies and rights, where the role exists and a table has not the present ones (`post_migrate`).
 
@@ -159,6 +168,8 @@ def _rights(cursor: Any, role: str) -> Iterator[str]:
             yield f'REVOKE ALL ON "{table}" FROM "{role}"'
             if table in wanted:
                 yield f'GRANT {wanted[table]} ON "{table}" TO "{role}"'
+    for table in sorted(existing & COLUMNS.keys()):
+        yield f'GRANT SELECT ("{COLUMNS[table]}") ON "{table}" TO "{role}"'
     yield f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{_schema(cursor)}" TO "{role}"'
 
 

@@ -32,6 +32,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.webhooks.models import Endpoint
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory
 
@@ -121,6 +122,15 @@ def test_a_prepared_statement_is_planned_again_in_other_limits(memories: list[Me
     with reach.limited_to(KANA):
         assert [count() for _ in range(10)] == [1] * 10
     assert count() == 2
+
+
+def test_a_trigger_finds_a_webhook_of_which_limited_people_cannot_read_the_address() -> None:
+    Endpoint.objects.create(url="https://example.org/secret", secret="sealed", agent=None)
+    with reach.limited_to(KANA), connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT FROM webhooks_endpoint)")
+        assert cursor.fetchone() == (True,)
+        with pytest.raises(ProgrammingError, match="denied"), transaction.atomic():
+            Endpoint.objects.first()
 
 
 def test_many_rows_are_written_in_limits_as_well(memories: list[Memory]) -> None:
