@@ -62,8 +62,8 @@ COLUMNS: Final[Mapping[str, str]] = {"webhooks_endpoint": "id"}
 """Columns of closed tables that can be read: triggers look whether there is a webhook."""
 
 OF_ACTOR: Final = "actor_id IN (SELECT id FROM memoryhub_actor)"  # of which the same role sees some
-MAY_ADD: Final[Mapping[str, str]] = {"memoryhub_auditentry": "agent_id = ''"}
-"""Conditions of rows that may be added besides those that are seen: entries about several agents."""
+MAY_ADD: Final[Mapping[str, str]] = dict.fromkeys(("memoryhub_auditentry", "memoryhub_ledgerentry"), "agent_id = ''")
+"""Conditions of rows that may be added besides those that are seen: entries about several agents, or none."""
 
 AGENTS: Final = f"NULLIF(current_setting('{SETTING}', TRUE), '')::text[]"
 

@@ -31,6 +31,8 @@ from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.webhooks.models import Endpoint
 from strength.actions.memories import NewMemory, write_memory
@@ -131,6 +133,19 @@ def test_a_trigger_finds_a_webhook_of_which_limited_people_cannot_read_the_addre
         assert cursor.fetchone() == (True,)
         with pytest.raises(ProgrammingError, match="denied"), transaction.atomic():
             Endpoint.objects.first()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_no_agent_pays_for_is_noted_in_limits_as_well() -> None:
+    with reach.limited_to(KANA):
+        for agent_id in ("", "kana", "yuno"):
+            record(
+                LedgerEntry(
+                    agent_id=agent_id, created_at=NOW, operation="embed_query", provider="fake", model="small",
+                    input_tokens=1, estimated_tokens=1, latency_ms=1.0,
+                )
+            )  # fmt: skip
+    assert set(LedgerEntry.objects.values_list("agent_id", flat=True)) == {"", "kana"}
 
 
 def test_many_rows_are_written_in_limits_as_well(memories: list[Memory]) -> None:
