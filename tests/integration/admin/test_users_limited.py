@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
@@ -301,6 +301,12 @@ def test_news_by_mail_are_those_of_the_agents(two: Any) -> None:
         return out.getvalue()
 
     assert "Pending: 1 " in waiting("mika") and "Pending: 2 " in waiting("kei")
+    with connection.cursor() as cursor:
+        cursor.execute("COMMENT ON POLICY limited_people ON strength_memory IS 'another'")
+    out = StringIO()
+    with pytest.raises(CommandError, match=r"mika \(The database is not prepared"):
+        call_command("news", to=["mika", "kei"], url="https://hub.example.org", stdout=out, stderr=out)
+    assert "kei: " in out.getvalue(), "the others have theirs"
 
 
 @pytest.fixture
