@@ -76,6 +76,9 @@ SELECT role.name, member.is_ready, array(
     WHERE NOT class.relrowsecurity OR policy.oid IS NULL
         OR obj_description(policy.oid, 'pg_policy') IS DISTINCT FROM wanted.mark || role.name
         OR (member.is_ready AND NOT has_table_privilege(role.name, class.oid, 'UPDATE'))
+)::text[], array(
+    SELECT closed.name FROM unnest(%s::text[]) AS closed (name)
+    WHERE member.is_ready AND has_table_privilege(role.name, to_regclass(closed.name), 'SELECT')
 )::text[]
 FROM (SELECT ({ROLE}) AS name) AS role, LATERAL (
     SELECT coalesce(bool_and(
@@ -128,7 +131,7 @@ def protect(sender: Any = None, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
         cursor.execute("SELECT to_regclass('memoryhub_agent')")
         if cursor.fetchone()[0] is None:
             return  # all migrations were taken back
-        role, is_ready, unprotected = _state(cursor)
+        role, is_ready, unprotected, _opened = _state(cursor)
         rights = list(_rights(cursor, role)) if is_ready else []
     if not is_ready:
         return
@@ -178,23 +181,27 @@ def _schema(cursor: Any) -> str:
     return str(cursor.fetchone()[0])
 
 
-def _state(cursor: Any) -> tuple[str, bool, list[str]]:
+def _state(cursor: Any) -> tuple[str, bool, list[str], list[str]]:
+    """Return the role, whether it is ready, limited tables that are not protected, and closed ones that it can read."""
     wanted = {table: _mark(table, condition) for table, condition in conditions().items()}
-    cursor.execute(STATE, [list(wanted), list(wanted.values())])
-    role, is_ready, unprotected = cursor.fetchone()
-    return role, is_ready, list(unprotected)
+    cursor.execute(STATE, [list(wanted), list(wanted.values()), sorted(CLOSED)])
+    role, is_ready, unprotected, opened = cursor.fetchone()
+    return role, is_ready, list(unprotected), list(opened)
 
 
 def remedy() -> str:
     """Return why no one can be limited in this database, and what to do; empty where it is prepared."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-        role, is_ready, unprotected = _state(cursor)
+        role, is_ready, unprotected, opened = _state(cursor)
         cursor.execute("SELECT session_user")
         user = cursor.fetchone()[0]
     if not is_ready:
         return f'run as a superuser: CREATE ROLE "{role}" NOLOGIN; GRANT "{role}" TO "{user}"; then `manage.py migrate`'
     if unprotected:
         return f"`manage.py migrate` has to write the policies of {', '.join(unprotected)}"
+    if opened:  # `migrate` takes rights from the role, not from everyone
+        statement = f'REVOKE SELECT ON {", ".join(opened)} FROM PUBLIC, "{role}"'  # noqa: S608 - shown, not run
+        return f"run: {statement}; limited people are not to read these"
     return ""
 
 

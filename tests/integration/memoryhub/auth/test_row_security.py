@@ -284,6 +284,16 @@ def test_what_is_missing_is_named_and_mended() -> None:
         ApiKey.objects.count()
 
 
+def test_rights_that_everyone_has_to_closed_tables_are_named() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("GRANT SELECT ON memoryhub_apikey, memoryhub_invitation TO PUBLIC")
+        row_security.protect()
+        statement = row_security.remedy().removeprefix("run: ").partition(";")[0]
+        assert "memoryhub_apikey, memoryhub_invitation" in statement
+        cursor.execute(statement)
+    assert row_security.remedy() == ""
+
+
 def test_without_the_role_nothing_is_set_and_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = row_security.STATE.replace("_limited", "_absent")
     monkeypatch.setattr(row_security, "STATE", missing)
