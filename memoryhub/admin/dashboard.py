@@ -31,6 +31,7 @@ from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.expiring import expiring_keys
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import PrincipalKind
+from memoryhub.auth.row_security import is_closed
 from memoryhub.auth.screening import screened_entries
 from memoryhub.db import reach
 from memoryhub.jobs.models import Job
@@ -260,7 +261,7 @@ def _union_all(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 def core_panel(now: datetime) -> list[PanelItem]:
     return [
         Tile(_("Agents"), Agent.objects.all(), _("with memories"), Agent),
-        *([_keys_tile(now)] if reach.agents() is None else []),
+        *([] if is_closed(ApiKey) else [_keys_tile(now)]),
         _background_tile(now),
         Tile(
             _("Secrets removed"),

@@ -13,6 +13,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from memoryhub.admin.dashboard import Count, Section, Tile, with_counts
+from memoryhub.auth.row_security import is_closed
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ WAITING: Final[list[Waiting]] = []
 """All kinds; the dashboard lists those of the review page first."""
 
 
+def _open_kinds() -> list[Waiting]:
+    return [kind for kind in WAITING if not is_closed(kind.model)]
+
+
 def waiting_panel(now: datetime) -> list[Tile]:
-    return [kind.tile(now) for kind in sorted(WAITING, key=lambda kind: not kind.page)]
+    return [kind.tile(now) for kind in sorted(_open_kinds(), key=lambda kind: not kind.page)]
 
 
 def waiting_elsewhere(request: HttpRequest, page: str, now: datetime) -> list[Tile]:
@@ -55,6 +60,6 @@ def waiting_elsewhere(request: HttpRequest, page: str, now: datetime) -> list[Ti
 
 def waiting_for(person: Any, now: datetime, *, without: str = "") -> list[Tile]:
     """Return what waits for a person, as far as the person may see it, but for what waits on a page."""
-    tiles = [kind.tile(now) for kind in WAITING if not without or kind.page != without]
+    tiles = [kind.tile(now) for kind in _open_kinds() if not without or kind.page != without]
     visible = [tile for tile in tiles if person.has_perm(tile.permission)]
     return [tile for tile in with_counts(visible) if tile.is_waiting]

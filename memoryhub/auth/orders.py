@@ -47,6 +47,8 @@ def caller_of(job: JobContext) -> Principal | None:
         if key is None or not is_upheld(key) or (grant is not None and not grants.is_upheld(grant)):
             raise OrderLapsed(_("The key that ordered this was revoked or has expired; its work was stopped."))
         by = key.principal()
+        if job.actor_id is not None and not _is_within(job, by.agent_ids):  # its person was limited since
+            raise OrderLapsed(_("The account that ordered this no longer has access; its work was stopped."))
         return replace(by, is_trusted=by.is_trusted and is_trusted)
     agent_ids = None
     if kind is PrincipalKind.CURATOR:

@@ -13,6 +13,7 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
 from django.db.models import Field, Model
 
+from memoryhub.db import reach
 from memoryhub.db.reach import ROLE, SETTING
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ READABLE: Final[Mapping[str, str]] = {
         (
             *("auth_user", "auth_group", "auth_permission", "auth_user_groups", "auth_group_permissions"),
             *("auth_user_user_permissions", "django_content_type", "django_migrations"),
-            *("memoryhub_embeddingspace", "memoryhub_clusteringstate", "memoryhub_agentlimit"),
-            *("memoryhub_worker", "memoryhub_schedulestate", "strength_reviewinstructions", "webhooks_endpoint"),
+            *("memoryhub_embeddingspace", "memoryhub_clusteringstate"),
+            *("memoryhub_worker", "memoryhub_schedulestate", "strength_reviewinstructions"),
         ),
         READ,
     ),
@@ -42,7 +43,7 @@ READABLE: Final[Mapping[str, str]] = {
         ALL,
     ),
 }
-"""Tables without rows of an agent, and the rights to them; a trigger looks whether there is a webhook."""
+"""Tables without rows of an agent, and the rights to them."""
 
 CLOSED: Final = frozenset(
     {
@@ -50,16 +51,19 @@ CLOSED: Final = frozenset(
         *("socialaccount_socialaccount", "socialaccount_socialapp", "socialaccount_socialtoken"),
         *("axes_accessattempt", "axes_accessattemptexpiration", "axes_accessfailurelog", "axes_accesslog"),
         *("django_q_ormq", "django_q_schedule", "django_q_task"),
-        *("memoryhub_apikey", "memoryhub_invitation"),
+        *("memoryhub_agentlimit", "memoryhub_apikey", "memoryhub_invitation"),
         *("memoryhub_oauthclient", "memoryhub_oauthgrant", "memoryhub_oauthtoken"),
-        "webhooks_delivery",
+        *("webhooks_delivery", "webhooks_endpoint"),
     }
 )
 """Tables that limited people can neither read nor write, whatever their permissions."""
 
+COLUMNS: Final[Mapping[str, str]] = {"webhooks_endpoint": "id"}
+"""Columns of closed tables that can be read: triggers look whether there is a webhook."""
+
 OF_ACTOR: Final = "actor_id IN (SELECT id FROM memoryhub_actor)"  # of which the same role sees some
-MAY_ADD: Final[Mapping[str, str]] = {"memoryhub_auditentry": "agent_id = ''"}
-"""Conditions of rows that may be added besides those that are seen: entries about several agents."""
+MAY_ADD: Final[Mapping[str, str]] = dict.fromkeys(("memoryhub_auditentry", "memoryhub_ledgerentry"), "agent_id = ''")
+"""Conditions of rows that may be added besides those that are seen: entries about several agents, or none."""
 
 AGENTS: Final = f"NULLIF(current_setting('{SETTING}', TRUE), '')::text[]"
 
@@ -72,6 +76,9 @@ SELECT role.name, member.is_ready, array(
     WHERE NOT class.relrowsecurity OR policy.oid IS NULL
         OR obj_description(policy.oid, 'pg_policy') IS DISTINCT FROM wanted.mark || role.name
         OR (member.is_ready AND NOT has_table_privilege(role.name, class.oid, 'UPDATE'))
+)::text[], array(
+    SELECT closed.name FROM unnest(%s::text[]) AS closed (name)
+    WHERE member.is_ready AND has_table_privilege(role.name, to_regclass(closed.name), 'SELECT')
 )::text[]
 FROM (SELECT ({ROLE}) AS name) AS role, LATERAL (
     SELECT coalesce(bool_and(
@@ -110,6 +117,11 @@ def _condition(model: type[Model]) -> str:
     return ""
 
 
+def is_closed(model: type[Model]) -> bool:
+    """Return whether what runs now is limited, and cannot read the rows of a model."""
+    return reach.agents() is not None and model._meta.db_table in CLOSED
+
+
 def protect(sender: Any = None, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """Write policies and rights, where the role exists and a table has not the present ones (`post_migrate`).
 
@@ -119,7 +131,7 @@ def protect(sender: Any = None, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
         cursor.execute("SELECT to_regclass('memoryhub_agent')")
         if cursor.fetchone()[0] is None:
             return  # all migrations were taken back
-        role, is_ready, unprotected = _state(cursor)
+        role, is_ready, unprotected, _opened = _state(cursor)
         rights = list(_rights(cursor, role)) if is_ready else []
     if not is_ready:
         return
@@ -159,6 +171,8 @@ def _rights(cursor: Any, role: str) -> Iterator[str]:
             yield f'REVOKE ALL ON "{table}" FROM "{role}"'
             if table in wanted:
                 yield f'GRANT {wanted[table]} ON "{table}" TO "{role}"'
+    for table in sorted(existing & COLUMNS.keys()):
+        yield f'GRANT SELECT ("{COLUMNS[table]}") ON "{table}" TO "{role}"'
     yield f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{_schema(cursor)}" TO "{role}"'
 
 
@@ -167,23 +181,27 @@ def _schema(cursor: Any) -> str:
     return str(cursor.fetchone()[0])
 
 
-def _state(cursor: Any) -> tuple[str, bool, list[str]]:
+def _state(cursor: Any) -> tuple[str, bool, list[str], list[str]]:
+    """Return the role, whether it is ready, limited tables that are not protected, and closed ones that it can read."""
     wanted = {table: _mark(table, condition) for table, condition in conditions().items()}
-    cursor.execute(STATE, [list(wanted), list(wanted.values())])
-    role, is_ready, unprotected = cursor.fetchone()
-    return role, is_ready, list(unprotected)
+    cursor.execute(STATE, [list(wanted), list(wanted.values()), sorted(CLOSED)])
+    role, is_ready, unprotected, opened = cursor.fetchone()
+    return role, is_ready, list(unprotected), list(opened)
 
 
 def remedy() -> str:
     """Return why no one can be limited in this database, and what to do; empty where it is prepared."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-        role, is_ready, unprotected = _state(cursor)
+        role, is_ready, unprotected, opened = _state(cursor)
         cursor.execute("SELECT session_user")
         user = cursor.fetchone()[0]
     if not is_ready:
         return f'run as a superuser: CREATE ROLE "{role}" NOLOGIN; GRANT "{role}" TO "{user}"; then `manage.py migrate`'
     if unprotected:
         return f"`manage.py migrate` has to write the policies of {', '.join(unprotected)}"
+    if opened:  # `migrate` takes rights from the role, not from everyone
+        statement = f'REVOKE SELECT ON {", ".join(opened)} FROM PUBLIC, "{role}"'  # noqa: S608 - shown, not run
+        return f"run: {statement}; limited people are not to read these"
     return ""
 
 

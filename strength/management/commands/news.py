@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils import timezone, translation
 
 from memoryhub.auth import audit
-from memoryhub.auth.agent_limits import limits_of
+from memoryhub.auth.agent_limits import Unprepared, limits_of
 from memoryhub.auth.principals import command
 from memoryhub.env import read_environment
 from memoryhub.mail import URL
@@ -44,8 +44,12 @@ class Command(BaseCommand):
         failed = []
         with translation.override(options["language"]):
             for person in people:
-                with limits_of(person):
-                    mail = news_mail(person, url=url, with_texts=options["texts"], now=timezone.now())
+                try:
+                    with limits_of(person):
+                        mail = news_mail(person, url=url, with_texts=options["texts"], now=timezone.now())
+                except Unprepared as error:
+                    failed.append(f"{person.username} ({error})")
+                    continue
                 if mail is None:
                     self.stderr.write(f"{person.username}: nothing to do.")
                 elif not options["mail"]:

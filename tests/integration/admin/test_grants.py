@@ -144,7 +144,8 @@ def reasons_of(key: ApiKey) -> list[str]:
 def test_jobs_that_a_client_ordered_lapse_with_the_persons_rights(hub: Hub) -> None:
     kei = may_connect("kei")
     grant = granted(hub, kei)
-    job = type("Job", (), {"order": order_of(grant.key.principal()), "kind": "sleep", "payload": {}})()
+    order = order_of(grant.key.principal())
+    job = type("Job", (), {"order": order, "kind": "sleep", "payload": {}, "actor_id": hub.actor.pk})()
     assert caller_of(job).id == str(grant.key.pk)
     kei.user_permissions.clear()
     with pytest.raises(OrderLapsed):

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
@@ -23,6 +23,7 @@ from memoryhub.auth.models import AgentLimit, ApiKey, AuditEntry, agents_of
 from memoryhub.auth.roles import ADMINISTRATOR, CURATOR
 from memoryhub.auth.row_security import conditions
 from memoryhub.tenancy.models import Actor
+from memoryhub.webhooks.models import Endpoint
 from strength.actions.memories import NewMemory, write_memory
 from strength.admin.review import review_badge
 from strength.models import Memory
@@ -235,9 +236,15 @@ def test_a_limited_person_is_refused_where_the_database_is_not_prepared(db: None
 
 def test_a_page_about_all_agents_says_why_it_is_closed(two: Any) -> None:
     mika = limited(two[0].agent_id)
-    mika.user_permissions.add(Permission.objects.get(codename="view_apikey"))
-    page = browser_of(mika).get(list_of(ApiKey))
-    assert page.status_code == 403 and "limited to some agents" in page.content.decode()
+    mika.user_permissions.add(*Permission.objects.filter(codename__startswith="view_"))
+    browser = browser_of(mika)
+    for address in (reverse("admin:index"), list_of(User)):
+        assert browser.get(address).status_code == 200, address
+    for address in (list_of(ApiKey), list_of(Endpoint), page_of(person(CURATOR))):
+        with transaction.atomic():
+            page = browser.get(address)
+            transaction.set_rollback(True)
+        assert page.status_code == 403 and "limited to some agents" in page.content.decode(), address
 
 
 def test_an_administrator_limits_a_person_on_the_page_of_the_account(db: None) -> None:
@@ -277,7 +284,7 @@ def test_limited_people_have_no_way_to_lift_their_limit(two: Any) -> None:
     mika = limited(two[0].agent_id)
     mika.user_permissions.add(*Permission.objects.filter(content_type__app_label="auth"))
     browser = browser_of(mika)
-    form = form_of(browser.get(page_of(mika)))
+    form = form_of(logged_in(User.objects.create_superuser("boss", password="a long password")).get(page_of(mika)))
     with transaction.atomic():
         assert browser.post(page_of(mika), {**form, "agents": ""}).status_code == 403
         transaction.set_rollback(True)
@@ -294,6 +301,12 @@ def test_news_by_mail_are_those_of_the_agents(two: Any) -> None:
         return out.getvalue()
 
     assert "Pending: 1 " in waiting("mika") and "Pending: 2 " in waiting("kei")
+    with connection.cursor() as cursor:
+        cursor.execute("COMMENT ON POLICY limited_people ON strength_memory IS 'another'")
+    out = StringIO()
+    with pytest.raises(CommandError, match=r"mika \(The database is not prepared"):
+        call_command("news", to=["mika", "kei"], url="https://hub.example.org", stdout=out, stderr=out)
+    assert "kei: " in out.getvalue(), "the others have theirs"
 
 
 @pytest.fixture

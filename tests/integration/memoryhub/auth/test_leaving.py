@@ -69,7 +69,8 @@ def test_a_personal_key_stops_however_the_person_leaves(leave: Callable[[User], 
     person = administrator()
     (personal, own), (_row, service) = key_of(person), key_of(person, is_personal=False, name="deploy")
     assert status(own) == status(service) == 200
-    job = type("Job", (), {"order": order_of(personal.principal()), "kind": "sleep", "payload": {}})()
+    order = order_of(personal.principal())
+    job = type("Job", (), {"order": order, "kind": "sleep", "payload": {}, "actor_id": None})()
     assert caller_of(job) is not None
     leave(person)
     assert (status(own), status(service)) == (401, 200)

@@ -31,7 +31,10 @@ from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.webhooks.models import Endpoint
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory
 
@@ -121,6 +124,28 @@ def test_a_prepared_statement_is_planned_again_in_other_limits(memories: list[Me
     with reach.limited_to(KANA):
         assert [count() for _ in range(10)] == [1] * 10
     assert count() == 2
+
+
+def test_a_trigger_finds_a_webhook_of_which_limited_people_cannot_read_the_address() -> None:
+    Endpoint.objects.create(url="https://example.org/secret", secret="sealed", agent=None)
+    with reach.limited_to(KANA), connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT FROM webhooks_endpoint)")
+        assert cursor.fetchone() == (True,)
+        with pytest.raises(ProgrammingError, match="denied"), transaction.atomic():
+            Endpoint.objects.first()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_no_agent_pays_for_is_noted_in_limits_as_well() -> None:
+    with reach.limited_to(KANA):
+        for agent_id in ("", "kana", "yuno"):
+            record(
+                LedgerEntry(
+                    agent_id=agent_id, created_at=NOW, operation="embed_query", provider="fake", model="small",
+                    input_tokens=1, estimated_tokens=1, latency_ms=1.0,
+                )
+            )  # fmt: skip
+    assert set(LedgerEntry.objects.values_list("agent_id", flat=True)) == {"", "kana"}
 
 
 def test_many_rows_are_written_in_limits_as_well(memories: list[Memory]) -> None:
@@ -259,6 +284,16 @@ def test_what_is_missing_is_named_and_mended() -> None:
         ApiKey.objects.count()
 
 
+def test_rights_that_everyone_has_to_closed_tables_are_named() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("GRANT SELECT ON memoryhub_apikey, memoryhub_invitation TO PUBLIC")
+        row_security.protect()
+        statement = row_security.remedy().removeprefix("run: ").partition(";")[0]
+        assert "memoryhub_apikey, memoryhub_invitation" in statement
+        cursor.execute(statement)
+    assert row_security.remedy() == ""
+
+
 def test_without_the_role_nothing_is_set_and_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = row_security.STATE.replace("_limited", "_absent")
     monkeypatch.setattr(row_security, "STATE", missing)
@@ -338,3 +373,20 @@ def test_an_order_is_upheld_for_the_agents_of_its_person(memories: list[Memory])
             caller_of(job)  # type: ignore[arg-type]
     AgentLimit.objects.all().delete()
     assert all(caller_of(job) for job in claimed)  # type: ignore[arg-type]
+
+
+def test_an_order_of_a_personal_key_is_upheld_for_the_agents_of_its_person(memories: list[Memory]) -> None:
+    person = person_with("kana", "yuno")
+    options = {"name": "laptop", "scopes": [Scope.WRITE], "person": person, "is_personal": True}
+    key, _new = issue_key(**options, by=BY, now=datetime.now(UTC))  # type: ignore[arg-type]
+    claimed = []
+    for actor_id in (memories[0].actor_id, memories[1].actor_id, None):
+        job_id = enqueue("summarize", actor_id=actor_id, key=str(uuid4()), order=order_of(key.principal()))
+        claimed.append(claim(Offer(job_id, "summarize"), job_kind("summarize"), worker=uuid4()))
+    own, other, test_of_webhook = claimed
+    AgentLimit.objects.update(agent_ids=["kana"])
+    for job in (own, test_of_webhook):
+        by = caller_of(job)  # type: ignore[arg-type]
+        assert by is not None and by.agent_ids == KANA
+    with pytest.raises(OrderLapsed, match="account"):
+        caller_of(other)  # type: ignore[arg-type]
