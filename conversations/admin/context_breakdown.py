@@ -37,12 +37,12 @@ REASON_LABELS: Final[Mapping[str, Any]] = {
     Reason.TRIMMED: _("included, trimmed so that the rest fits"),
     Reason.OVER_BUDGET: _("left out: the token limit was reached"),
     Reason.TOO_LARGE: _("larger alone than the tokens that are left"),
-    Reason.LAYER_BUDGET: _("the token share of its layer was used up"),
-    Reason.LIMIT: _("the limit of entries of its layer was reached"),
+    Reason.LAYER_BUDGET: _("the token share of “{layer}” was used up"),
+    Reason.LIMIT: _("the limit of entries of “{layer}” was reached"),
     Reason.DUPLICATE: _("the same text is in the context already"),
     Reason.REPEATS_OMITTED: _("the same text is a candidate of another part too, and was left out there"),
     Reason.EMPTY: _("it is empty"),
-    Reason.SWITCHED_OFF: _("its layer is disabled"),
+    Reason.SWITCHED_OFF: _("“{layer}” is disabled"),
     Reason.ROLE: _("system and tool messages do not enter contexts"),
     Reason.ORPHAN: _("an answer to a question that is not in the context"),
 }
@@ -155,6 +155,14 @@ def candidate_groups(
     return groups
 
 
+def reason_label(item: Mapping[str, Any]) -> str:
+    """Return why a candidate entered or not; reasons that are about its layer name it."""
+    reason, layer = item.get("reason", ""), item.get("layer", "")
+    if reason not in REASON_LABELS:
+        return str(reason)
+    return str(REASON_LABELS[reason]).format(layer=LAYER_LABELS.get(layer, layer))
+
+
 def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return candidates of the run before that are none any more, first those that had entered."""
     identities = {identity(item) for item in items}
@@ -202,7 +210,7 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str
         "text": (item["excerpt"] or "")[:EXCERPT_LENGTH],
         "score": item["final_score"],
         "parts": _parts(item["score_breakdown"] or {}),
-        "why": REASON_LABELS.get(item["reason"], item["reason"]),
+        "why": reason_label(item),
         "page": _page_url(PROFILE_PAGE if is_line else _source_page(layer), key),
         "curate": curate,
         "is_memory": layer in LAYER_VERBS and not is_line and bool(key),

@@ -32,13 +32,13 @@ from conversations.actions.context import (
 from conversations.actions.receipts import store_preview_receipt
 from conversations.admin.context_breakdown import (
     LAYER_LABELS,
-    REASON_LABELS,
     RunOutcome,
     candidate_groups,
     count_nonce_tokens,
     project_label,
     prompt_as_json,
     prompt_preview,
+    reason_label,
     removed_candidates,
     run_outcome,
     side_by_side,
@@ -315,7 +315,7 @@ def _memory_outcome(result: Result, memory: str) -> str:
         words = gettext("The memory that you came from was included, in: %(layer)s.")
         return words % {"layer": LAYER_LABELS.get(item["layer"], item["layer"])}
     words = gettext("The memory that you came from was left out: %(why)s.")
-    return words % {"why": REASON_LABELS.get(item["reason"], item["reason"])}
+    return words % {"why": reason_label(item)}
 
 
 def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:

@@ -248,7 +248,7 @@ def session_panel(now: datetime) -> list[Tile]:
     sessions, said, contexts = Session.objects.all(), Message.objects.all(), Receipt.objects.all()
     return [
         Tile(
-            _("Sessions"), sessions, _("conversations"), Session, recent=sessions.filter(started_at__gte=now - RECENT)
+            _("Conversations"), sessions, _("sessions"), Session, recent=sessions.filter(started_at__gte=now - RECENT)
         ),
         Tile(_("Messages"), said, _("stored"), Message, recent=said.filter(created_at__gte=now - RECENT)),
         Tile(

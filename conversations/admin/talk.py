@@ -184,7 +184,8 @@ def _unstored_end(
     if isinstance(outcome, ChatTurn):
         answer = outcome.answer.content if outcome.answer else ""
         return {"html": _part(request, form.after(answer), source=prepared.context)}
-    problem = str(outcome) if isinstance(outcome, DomainError) else advice_for(getattr(outcome, "code", ""))
+    actor = form.tenant.actor if form.tenant else None
+    problem = str(outcome) if isinstance(outcome, DomainError) else advice_for(getattr(outcome, "code", ""), actor)
     return {"html": _part(request, form, source=prepared.context, problem=problem)}
 
 

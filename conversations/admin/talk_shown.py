@@ -5,15 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from conversations.actions.context import AssembledContext
 from conversations.admin.context_breakdown import candidate_groups, prompt_preview, token_budget
 from conversations.domain.layers import PINNED, SEMANTIC, SYSTEM, USER_MESSAGE
 from conversations.domain.messages import NewMessage, TurnState
+from conversations.domain.policy import ChatPolicy
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import clock
 from memoryhub.llm.client import NOT_CONFIGURED
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 
 MAX_MESSAGES: Final = 40
 """Latest messages of a conversation that the page shows."""
@@ -56,8 +62,15 @@ class Exchange:
     failure: Any = ""
 
 
-def advice_for(code: str) -> str:
-    return str(ADVICE.get(code, OTHER_ADVICE))
+def advice_for(code: str, actor: Actor | None = None) -> str:
+    """Return what to do after an error; after a timeout with the time that the actor's agent allows, as a link."""
+    advice = str(ADVICE.get(code, OTHER_ADVICE))
+    if code != "timeout" or actor is None:
+        return advice
+    seconds = effective_policy(ChatPolicy, actor.agent, actor).chat_deadline_seconds
+    allowed = ngettext("now %(count)d second", "now %(count)d seconds", seconds) % {"count": seconds}
+    href = f"{reverse('admin:memoryhub_agent_change', args=[actor.agent_id])}#value_chat_deadline_seconds"
+    return format_html('{} <a class="hub-link" href="{}">{}</a>', advice, href, allowed)
 
 
 def exchanges_of(session: Session | None, said: Sequence[NewMessage]) -> list[Exchange]:
@@ -84,7 +97,9 @@ def _stored(session: Session) -> Iterator[Exchange]:
             receipt_id=turn and turn.receipt_id,
             model=models.get(row.pk, ""),
             is_open=is_open and not is_lost,
-            failure=advice_for(BROKEN_OFF if is_lost else turn.error) if turn and (has_failed or is_lost) else "",
+            failure=advice_for(BROKEN_OFF if is_lost else turn.error, session.actor)
+            if turn and (has_failed or is_lost)
+            else "",
         )
 
 

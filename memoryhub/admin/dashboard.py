@@ -98,7 +98,7 @@ class LinkedItem(PanelItem):
     @property
     def href(self) -> str:
         name = f"admin:{self.model._meta.app_label}_{self.model._meta.model_name}_changelist"
-        return reverse(self.page) if self.page else reverse(name) + self.query
+        return reverse(self.page or name) + self.query
 
 
 @dataclass(frozen=True)

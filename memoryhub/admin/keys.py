@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from django import forms
@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext, ngettext_lazy
@@ -71,6 +72,7 @@ NOT_TRUSTED: Final = _(
 SETTINGS: Final = (
     "name", "is_personal", "scopes", "agent_ids", "user_id", "is_trusted", "daily_token_cap", "expires_at",
 )  # fmt: skip
+EXPIRY_CHOICES: Final = ((_("in 30 days"), 30), (_("in 90 days"), 90), (_("in 1 year"), 365))
 SERVICE: Final = "service"
 REFUSED: Final = "refused"
 
@@ -165,9 +167,10 @@ def _of_owner(rows: QuerySet[ApiKey], owner: str) -> QuerySet[ApiKey]:
 
 
 def owner_label(key: ApiKey) -> Any:
-    """Return the person of a personal key; of another one that it is a service account's, and who made it."""
+    """Return whether a key is personal, and its person; of another one who made it."""
     if key.is_personal:
-        return excerpt(key.person.get_username(), 60) if key.person else _("a deleted account")
+        name = key.person.get_username() if key.person else gettext("a deleted account")
+        return excerpt(name[:40] + in_brackets(gettext("personal")), 60)
     made_by = gettext("made by %(name)s") % {"name": key.person.get_username()} if key.person else ""
     return excerpt(gettext("service account") + (in_brackets(made_by) if made_by else ""), 60)
 
@@ -209,7 +212,11 @@ class KeyAdmin(ActionAdmin):
         ("created_at", "last_used_at", "revoked_at"),
     )
     add_fieldsets = ((None, {"fields": SETTINGS}),)
+    change_form_after_template = "admin/memoryhub/apikey/expiry.html"
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
+
+    class Media:
+        js = ("memoryhub/expiry.js",)
 
     shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
     tokens_today = column(_("tokens today"), lambda key: format_count(key_tokens_today(key.pk, now=clock())))
@@ -305,7 +312,9 @@ class KeyAdmin(ActionAdmin):
         return response
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        context.update(show_save_and_continue=False, show_save_and_add_another=False)
+        today = timezone.localdate(clock())
+        choices = [(title, today + timedelta(days=days)) for title, days in EXPIRY_CHOICES]
+        context.update(show_save_and_continue=False, show_save_and_add_another=False, expiry_choices=choices)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:

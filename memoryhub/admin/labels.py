@@ -270,7 +270,7 @@ SCOPES: Final[Mapping[str, Any]] = {
     "read": pgettext_lazy("scope", "read"),
     "write": pgettext_lazy("scope", "write"),
     "curate": pgettext_lazy("scope", "curate"),
-    "admin": pgettext_lazy("scope", "administer"),
+    "admin": pgettext_lazy("scope", "admin"),
 }
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from django.db import connection
 from django.http import StreamingHttpResponse
+from django.utils import timezone
+from django.utils.http import content_disposition_header
+from django.utils.text import get_valid_filename
 from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
 from rest_framework.renderers import JSONRenderer
@@ -210,6 +213,7 @@ class Actors(ApiView):
 
 
 JSON_LINES = "application/x-ndjson"
+MAX_ID_IN_NAME = 60
 
 
 class JSONLinesRenderer(JSONRenderer):
@@ -236,8 +240,15 @@ def export_of(actor: Actor, *, by: Principal, now: datetime, streams: bool) -> S
     audit.record(by=by, verb="export", row=actor, now=now)
     selection = Selection(actor.agent_id, actor.user_id)
     pieces = stream_from_thread(lambda: export(selection)) if streams else export(selection)
-    headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
+    name = content_disposition_header(True, file_name(actor, now)) or "attachment"
+    headers = {"Content-Disposition": name, "Cache-Control": "no-store"}
     return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)
+
+
+def file_name(actor: Actor, now: datetime) -> str:
+    """Return agent, user and day; a user's id may hold any characters, and those of paths are left out."""
+    ids = (actor.agent_id[:MAX_ID_IN_NAME], actor.user_id[:MAX_ID_IN_NAME])
+    return get_valid_filename("-".join((*filter(None, ids), f"{timezone.localdate(now)}.jsonl")))
 
 
 async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:

@@ -1,6 +1,7 @@
 """Memories that were learnt from a conversation, for the talk page (SPEC W11); it asks again while a job reads."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,15 +10,18 @@ from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.talk import address_of
 from conversations.models import Session
-from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, clock, principal, render_page
+from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, clock, format_count, principal, render_page
+from memoryhub.admin.columns import full_time
 from memoryhub.admin.object_actions import submitted_number
 from memoryhub.admin.stored_texts import translated
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.retries import ENDED_BADLY, OPEN, State
+from memoryhub.jobs.status import jobs_status
 from memoryhub.llm.client import NOT_CONFIGURED, llm_provider
 from memoryhub.unfold import Page
 from strength.actions.extraction import extract_now, extraction_state
@@ -31,6 +35,7 @@ MAX_SHOWN: Final = 30
 DELAYS: Final = (3, 3, 4, 5, 5, 5, 10, 10, 15, 15, 30, 30, 30, 30, 60, 60)
 """Seconds between two requests of a page that waits for a job; after the last it stops."""
 
+USUAL_TIME: Final = timedelta(minutes=1)
 NEW, CONFIRMED, REPLACED = _("new"), _("known before, confirmed"), _("replaced by a new one")
 
 
@@ -56,6 +61,8 @@ def learnt(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "agent_id": session.actor.agent_id,
         "learn_now": "",
     }
+    if context["is_waiting"]:
+        context["late"] = _late(state["job_id"], clock())
     if _may_learn(request, context) and state["job_state"] != State.RUNNING:
         context["learn_now"] = reverse("learnt", args=[session.pk])
     if request.headers.get("HX-Request") != "true":
@@ -64,6 +71,24 @@ def learnt(request: HttpRequest, session_id: UUID) -> HttpResponse:
         again = f"{reverse('learnt', args=[session.pk])}?turn={turn + 1}"
         context |= {"again": again, "seconds": DELAYS[turn]}
     return TemplateResponse(request, PART, {**context, "back": address_of(session)})
+
+
+def _late(job_id: Any, now: datetime) -> str:
+    """Return since when a job waits or runs, and how many jobs wait, where that is longer than usual."""
+    job = Job.objects.get(pk=job_id)
+    since = job.started_at if job.state == State.RUNNING and job.started_at else job.due_at
+    if since > now - USUAL_TIME:
+        return ""
+    if job.state == State.RUNNING:
+        return gettext("A job has read the conversation since %(time)s, longer than usual.") % {
+            "time": full_time(since)
+        }
+    status = jobs_status(now)
+    waiting = gettext("The job that reads the conversation has waited since %(time)s. Now %(count)s jobs wait.") % {
+        "time": full_time(since),
+        "count": format_count(status.jobs.get(State.QUEUED, 0)),
+    }
+    return f"{waiting} {status.advice}".strip()
 
 
 def _may_learn(request: HttpRequest, context: dict[str, Any]) -> bool:

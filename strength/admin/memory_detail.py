@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 
-from conversations.admin.context_breakdown import LAYER_LABELS, REASON_LABELS, SCORE_LABELS, WEIGHTED_SCORES
+from conversations.admin.context_breakdown import LAYER_LABELS, SCORE_LABELS, WEIGHTED_SCORES, reason_label
 from conversations.models import Message, Receipt
 from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, excerpt, link_to
 from memoryhub.admin.columns import full_time, relative_time
@@ -414,7 +414,7 @@ def retrieval_page(memory: Memory, *, offset: int) -> dict[str, Any]:
                 "layer": LAYER_LABELS.get(item_of_memory.get("layer", ""), item_of_memory.get("layer", "")),
                 "rank": candidates.index(item_of_memory) + 1 if item_of_memory else 0,
                 "candidate_count": len(candidates),
-                "reason": REASON_LABELS.get(item_of_memory.get("reason", ""), item_of_memory.get("reason", "")),
+                "reason": reason_label(item_of_memory),
                 "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
             }
         )

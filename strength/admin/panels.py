@@ -21,6 +21,7 @@ from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
 from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
+from strength.domain.review import Sort
 from strength.domain.sleep import MergeState
 from strength.domain.strength import PointKind
 from strength.models import (
@@ -72,9 +73,19 @@ WAITING_KINDS: Final = [
         title=_("Pending"),
         note=_("memories to be reviewed"),
         model=Memory,
-        rows=waiting_memories,
+        rows=lambda now: waiting_memories(now).filter(supersedes=None),
         states={"status": [Status.PENDING]},
         page="review",
+        query=f"?sort={Sort.MEMORY}",
+    ),
+    Waiting(
+        title=_("Replacing memories"),
+        note=_("to be reviewed"),
+        model=Memory,
+        rows=lambda now: waiting_memories(now).exclude(supersedes=None),
+        states={"status": [Status.PENDING]},
+        page="review",
+        query=f"?sort={Sort.CORRECTION}",
     ),
     Waiting(
         title=_("Merge proposals"),
@@ -83,6 +94,7 @@ WAITING_KINDS: Final = [
         rows=waiting_merges,
         states={"state": [MergeState.PROPOSED]},
         page="review",
+        query=f"?sort={Sort.MERGE}",
         max_counted=MAX_COUNTED,
     ),
     Waiting(

@@ -49,7 +49,7 @@ from strength.admin.bulk import log_memories
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
 from strength.admin.review_params import ReviewParams, queue_filters
-from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, put_off_until, undo_team
+from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, assigned_text, put_off_until, undo_team
 from strength.admin.what_if import heading
 from strength.domain.memories import FIRST_APPROVAL_VERB, MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Decision, Item, Round, Sort, load_round, parse_item
@@ -470,6 +470,8 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
     words = DECIDED_LABELS[last.verb] + (in_brackets(format_count(last.count)) if last.count > 1 else "")
     if last.verb == "snooze" and (until := put_off_until(last.item)):
         words = gettext("Put off until %(snoozed_until)s") % {"snoozed_until": until}
+    if last.verb == "assign":
+        words = assigned_text(last.item)
     return {"words": words, "memory": memory, "number": last.number}
 
 

@@ -17,7 +17,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import TrustPolicy
 from strength.actions.review import near_memories
-from strength.actions.review_alike import why_pending
+from strength.actions.review_alike import Waiting, why_pending
 from strength.actions.revisions import DOUBT, RESEMBLES
 from strength.actions.tombstones import decision_about
 from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
@@ -64,7 +64,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
     if memory is None:
         return None
     policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
-    sources = memory.source_rows
+    why, sources = why_pending(memory), memory.source_rows
     rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
     superseded = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MAX_SUPERSEDED])
     return {
@@ -74,7 +74,8 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "is_cut": len(memory.content) > MAX_SHOWN_LENGTH,
         "text": text,
         "is_edited": text is not None,
-        "reasons": pending_reason_labels(request, memory),
+        "reasons": _reason_labels(request, memory, why),
+        "is_only_unsure": why.reasons == [PendingReason.UNSURE],
         "values": values_with_approval(memory),
         **team_context(request, item, memory),
         "confidence": memory.confidence,
@@ -154,7 +155,10 @@ def _highlighted(message: Any, memory: Memory) -> list[Marked]:
 
 def pending_reason_labels(request: HttpRequest, memory: Memory) -> list[Any]:
     """Return why a memory is pending, as sentences."""
-    waiting = why_pending(memory)
+    return _reason_labels(request, memory, why_pending(memory))
+
+
+def _reason_labels(request: HttpRequest, memory: Memory, waiting: Waiting) -> list[Any]:
     return [_reason_label(request, memory, reason, waiting.beside, waiting.tombstone) for reason in waiting.reasons]
 
 

@@ -72,6 +72,14 @@ def put_off_until(item: Item) -> str:
     return date_format(timezone.localtime(plan.snoozed_until)) if plan and plan.snoozed_until else ""
 
 
+def assigned_text(item: Item) -> str:
+    """Return to whom an item is assigned now, in words."""
+    plan = plan_of(item)
+    if plan is None or plan.assigned_to is None:
+        return gettext("Assigned to no one")
+    return gettext("Assigned to %(assigned_name)s") % {"assigned_name": plan.assigned_to.get_username()}
+
+
 def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]:
     until, person = snoozed_until(plan, row, clock()), plan and plan.assigned_to
     return {
@@ -81,14 +89,15 @@ def plan_context(plan: ReviewPlan | None, row: Memory | Merge) -> dict[str, Any]
 
 
 def approval_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any]:
-    """Return the sentence about the first of two approvals, and whether the person may give the other."""
+    """Return the sentence about two approvals, whether the person has given one, and whether theirs leaves one open."""
     first = first_approval(row) if isinstance(row, Memory) else None
     if not isinstance(row, Memory) or row.status != Status.PENDING or not needs_second_approval(row):
-        return {"first_approval": "", "has_approved": False}
+        return {"first_approval": "", "has_approved": False, "needs_another": False}
     if first is None:
-        return {"first_approval": gettext("Two people must approve it."), "has_approved": False}
+        return {"first_approval": gettext("Two people must approve it."), "has_approved": False, "needs_another": True}
     has_approved = first.beside.get(APPROVER) == of_person(request.user.pk)
-    return {"first_approval": first_approval_text(first, has_approved), "has_approved": has_approved}
+    text = first_approval_text(first, has_approved)
+    return {"first_approval": text, "has_approved": has_approved, "needs_another": has_approved}
 
 
 def first_approval_text(first: MemoryRevision, is_own: bool) -> str:

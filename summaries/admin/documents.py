@@ -265,7 +265,7 @@ class DocumentAdmin(HistoryAdmin):
         words = gettext("The line is pinned.") if is_pinned else gettext("The line is no longer pinned.")
         is_new = saved.version != document.version
         undo = address("restore", saved, number=document.version, version=saved.version) if is_new else None
-        return Done(words, undo=undo)
+        return Done(words, f"{address('change', document)}#pin-lines", undo=undo)
 
     # Fragments that the page loads
 

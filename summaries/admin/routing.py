@@ -154,7 +154,12 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             return _row_of([decided, _button(_undo(decision, project), gettext("Undo"))])
         if offered is None:
             return str(decided)
-        buttons = [_button(address("correct", decision, project=name), name) for name in offered]
+        current = decision.project.name if decision.project is not None else None
+        confirm = gettext("Confirm: %(name)s")
+        buttons = [
+            _button(address("correct", decision, project=name), confirm % {"name": name} if name == current else name)
+            for name in offered
+        ]
         if decision.may_make and decision.proposed_name:
             new = address("correct", decision, take="new", new_name=decision.proposed_name)
             buttons.append(_button(new, gettext("New: %(name)s") % {"name": decision.proposed_name}))

@@ -46,10 +46,12 @@ def test_a_policy_value_is_refused_beside_its_field_and_what_was_typed_stays(pag
 def test_a_key_is_issued_shown_once_and_revoked(page: Any, stage: Stage) -> None:
     page.goto("/admin/memoryhub/apikey/add/")
     page.locator("#id_name").fill("for the tests")
+    page.get_by_role("button", name="in 90 days").click()
     press(page, "Save")
     text = page.locator("#issued-key").input_value()
     key = ApiKey.objects.get(name="for the tests")
     assert text.startswith(f"mh_{key.prefix}_")
+    assert key.expires_at is not None and 90 <= (key.expires_at - key.created_at).total_seconds() / 86_400 <= 91
     page.goto(page_of(key))
     assert text not in page.content()
     page.get_by_role("button", name=re.compile("Revoke this key")).click()

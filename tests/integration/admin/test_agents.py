@@ -5,11 +5,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
 
+import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from conversations.models import Message
+from memoryhub.api.agents import file_name
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.models import Actor, Agent
@@ -89,12 +92,27 @@ def test_all_data_of_a_user_are_exported_by_who_may_erase(boss: Client, staff: C
     assert "Export all data of this user" in boss.get(page_of(hub.actor)).content.decode()
     assert boss.get(address).status_code == 405, "only by the button"
     sent = boss.post(address)
-    assert sent["Content-Disposition"] == 'attachment; filename="export.jsonl"'
+    day = timezone.localdate().isoformat()
+    assert sent["Content-Disposition"] == f'attachment; filename="kana-{SECRET_USER}-{day}.jsonl"'
     lines = b"".join(sent).decode().splitlines()
     assert any(hub.memory.content in line for line in lines)
     assert '"end"' in lines[-1]
     assert AuditEntry.objects.get(verb="export").who_name == "boss"
     assert staff("view_actor", "view_memory").post(address).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("user_id", "named"),
+    [
+        ("", "kana-2026-05-01.jsonl"),
+        ('../a b\r\n"c', "kana-..a_bc-2026-05-01.jsonl"),
+        ("花子", "kana-花子-2026-05-01.jsonl"),
+        ("u" * 300, f"kana-{'u' * 60}-2026-05-01.jsonl"),
+    ],
+)
+def test_an_export_is_named_by_agent_user_and_day_in_safe_characters(user_id: str, named: str) -> None:
+    actor = Actor(agent_id="kana", user_id=user_id)
+    assert file_name(actor, datetime(2026, 5, 1, 12, tzinfo=UTC)) == named
 
 
 def test_the_only_user_of_an_agent_is_not_another(boss: Client, hub: Hub) -> None:

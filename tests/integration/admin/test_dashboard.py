@@ -79,7 +79,7 @@ def test_what_waits_for_a_person_stands_first_and_leads_to_the_queue(boss: Clien
     assert "Start review, 1" in text
     assert text.index("Start review") < text.index("Contents") < text.index("In the background")
     pending = tile(boss, "Pending")
-    assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review")
+    assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review") + "?sort=memory"
 
 
 def test_unsure_routings_are_counted_until_they_are_put_right(boss: Client, hub: Hub) -> None:
@@ -226,7 +226,7 @@ def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:
     call(outcome="overloaded", input_tokens=None)
     response = page(logged_in(person(CURATOR)))
     titles = {str(each.title) for each in response.context["tiles"]}
-    assert {"Pending", "Memories", "Agents", "Sessions"} <= titles
+    assert {"Pending", "Memories", "Agents", "Conversations"} <= titles
     assert not titles & {"Jobs", "API keys", "Spent today", "Tokens today"}
     assert response.context["alarms"] == []
     assert "overloaded" not in response.content.decode() and "No worker is running" not in response.content.decode()

@@ -148,7 +148,10 @@ def test_a_line_is_pinned_and_unpinned_by_a_button(boss: Client, project: Projec
         "- [PINNED] From a message.": True,
     }
     asked = {"line": by_text["* old news"]["digest"], "version": memory(project).version}
-    done = boss.post(page_of(memory(project), "pin"), asked, follow=True).content.decode()
+    pinned = boss.post(page_of(memory(project), "pin"), asked, follow=True)
+    assert pinned.redirect_chain[-1][0] == f"{page_of(memory(project))}#pin-lines", "back in the section"
+    done = pinned.content.decode()
+    assert "Preview below" in done
     assert "The line is pinned." in done and "* [PINNED] old news\n" in memory(project).text
     assert "old news" in boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
     stale = boss.post(page_of(memory(project), "pin"), asked, follow=True).content.decode()
@@ -194,6 +197,8 @@ def test_versions_say_who_when_and_why_and_what_changed(boss: Client, project: P
     part = boss.get(page_of(memory(project), "compare"), {"from": 2, "to": 3}, headers=FETCH).content.decode()
     assert "and gyokuro" in part and "<ins" in part and "<html" not in part
     any_two = boss.get(page_of(memory(project), "compare"), {"from": 1, "to": 3}).content.decode()
+    for side in ("Before", "After"):
+        assert f'lg:hidden" aria-hidden="true">{side}<' in any_two, "where the texts follow each other"
     assert "From line" in any_two and "<html" in any_two
     for values in ({"from": 77, "to": 3}, {"from": 1, "to": 99}):
         assert "no such version" in boss.get(page_of(memory(project), "compare"), values).content.decode()

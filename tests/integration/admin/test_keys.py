@@ -6,6 +6,7 @@ import logging
 import re
 import shlex
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import ApiKey, AuditEntry
@@ -194,6 +196,19 @@ def test_a_key_is_the_makers_or_a_service_accounts(boss: Client, hub: Hub) -> No
     assert issued.details["person"] == str(mine.person_id)
     page = boss.get(list_of(ApiKey)).content.decode()
     assert "service account (made by boss)" in page and hub.key.name in page
+    assert "boss (personal)" in page and "boss (personal)" in boss.get(page_of(mine)).content.decode()
+    assert "boss (personal)" not in boss.get(page_of(deploy)).content.decode()
+
+
+def test_days_of_expiry_are_offered_for_a_new_key_only_and_scopes_are_named_alike(boss: Client, hub: Hub) -> None:
+    page = boss.get(list_of(ApiKey, "add")).content.decode()
+    for title, days in (("in 30 days", 30), ("in 90 days", 90), ("in 1 year", 365)):
+        day = timezone.localdate() + timedelta(days=days)
+        assert f'data-day="{day.isoformat()}" data-time="23:59">{title}<' in page
+    assert "admin: agents" in page and 'data-fills="id_expires_at" hidden' in page
+    ApiKey.objects.filter(pk=hub.key.pk).update(scopes=["admin"])
+    shown = boss.get(page_of(hub.key)).content.decode()
+    assert "in 30 days" not in shown and "administer" not in shown
 
 
 def test_the_list_is_filtered_by_owner(boss: Client, hub: Hub) -> None:

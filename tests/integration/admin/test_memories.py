@@ -675,7 +675,7 @@ def test_a_list_counts_all_of_its_rows(boss: Client, hub: Hub, monkeypatch: pyte
     total = 1234
     monkeypatch.setattr(CappedPaginator, "count", total)
     text = text_of(boss, list_of(Memory))
-    assert "1,234 memories" in " ".join(text.split()) and "Select all 1,234 memories" in text
+    assert "In this list: 1,234" in " ".join(text.split()) and "Select all 1,234 memories" in text
     assert "All 1,234 selected" in text
     monkeypatch.setattr("memoryhub.admin.base.MAX_LISTED", total)
     assert "1,234 or more memories" in " ".join(text_of(boss, list_of(Memory)).split())

@@ -144,6 +144,14 @@ def test_nothing_to_do_is_one_sentence(boss: Client, hub: Hub) -> None:
 
 
 @pytest.mark.usefixtures("start")
+def test_the_sentence_says_that_ones_own_changes_are_left_out(boss: Client, hub: Hub) -> None:
+    assert "What you alone changed is left out." in text_of(page(boss)), "also where nothing else has changed"
+    write(hub.actor, "A new text.")
+    assert "What you alone changed is left out." in text_of(page(boss))
+    assert "What you alone changed is left out." not in text_of(page(boss, own="1"))
+
+
+@pytest.mark.usefixtures("start")
 def test_only_the_button_marks_as_read_and_it_is_undone(boss: Client, hub: Hub) -> None:
     memory = write(hub.actor, "A new text.")
     for _visit in range(2):

@@ -31,6 +31,28 @@ def test_memories_sessions_projects_and_screens_are_found_by_words(boss: Client,
     assert "<b>quux" not in boss.get(reverse("palette"), {"s": "<b>quux</b>"}).content.decode()
 
 
+@pytest.mark.parametrize(
+    ("words", "title", "name"),
+    [
+        ("export", "Export all data of a user", "memoryhub_actor_changelist"),
+        ("delete user", "Erase a user", "memoryhub_actor_changelist"),
+        ("new key", "Issue an API key", "memoryhub_apikey_add"),
+        ("unblock", "Allow a blocked text again", "strength_tombstone_changelist"),
+    ],
+)
+def test_a_task_is_found_by_words_of_what_it_does(
+    boss: Client, staff: Callable[..., Client], words: str, title: str, name: str
+) -> None:
+    assert (title, reverse(f"admin:{name}")) in found(boss, words)
+    seeing = staff("view_actor", "view_apikey", "view_tombstone")
+    assert title not in dict(found(seeing, words)), "only where it may be done"
+
+
+def test_a_task_is_found_in_japanese(boss: Client) -> None:
+    boss.cookies["django_language"] = "ja"
+    assert reverse("admin:memoryhub_actor_changelist") in dict(found(boss, "書き出")).values()
+
+
 def test_nobody_finds_what_he_may_not_see(hub: Hub, staff: Callable[..., Client]) -> None:
     hub.remember("The kettle was bought in Kyoto")
     kei = staff("view_agent")

@@ -127,6 +127,16 @@ def test_it_is_told_why_it_waits(boss: Client, hub: Hub, options: dict[str, Any]
     assert why in queue(boss).content.decode()
 
 
+def test_the_confidence_that_is_enough_is_named_only_where_it_decides(boss: Client, hub: Hub) -> None:
+    enough = "it would need no approval"
+    memory = waiting(hub, "Owns a canoe", confidence=0.1)
+    assert enough in queue(boss).content.decode()
+    Memory.objects.filter(pk=memory.pk).update(status="active")
+    waiting(hub, "Owns a kayak", confidence=0.85, needs_approval=True)
+    text = queue(boss).content.decode()
+    assert "confidence: 0.85" in text and enough not in text
+
+
 def test_what_a_person_decided_against_before_is_told(boss: Client, hub: Hub) -> None:
     gone = hub.remember("Owns a canoe")
     delete_memory(memory=gone, expected_version=None, by=BY, reason="", now=NOW)
@@ -685,6 +695,18 @@ def test_the_first_page_counts_what_the_queue_shows(boss: Client, hub: Hub) -> N
         assert (tiles["Merge proposals"], tiles["Pending"]) == (count, "1"), values
         shown = queue(boss, sort="merge")
         assert (str(shown.context["total"]), bool(shown.context["item"])) == (count, count == "1"), values
+
+
+def test_the_first_page_leads_to_each_kind_alone(boss: Client, hub: Hub) -> None:
+    waiting(hub, "Owns a canoe")
+    replacing = waiting(hub, "Owns a kayak")
+    Memory.objects.filter(pk=replacing.pk).update(supersedes=[hub.memory.pk])
+    proposed(hub)
+    tiles = {str(tile.title): tile for tile in boss.get(reverse("admin:index")).context["tiles"]}
+    for title, sort in (("Pending", "memory"), ("Replacing memories", "correction"), ("Merge proposals", "merge")):
+        shown = boss.get(tiles[title].href)
+        assert str(tiles[title].figure) == str(shown.context["total"]) == "1"
+        assert shown.context["item"].sort == sort
 
 
 def test_many_pairs_that_wait_are_not_counted_to_the_end(

@@ -75,6 +75,16 @@ def test_two_people_make_a_memory_active(two: Hub) -> None:
     assert [(each.verb, each.who_name) for each in entries][1:] == [(FIRST_APPROVAL_VERB, "aya"), ("approve", "ken")]
 
 
+def test_the_fixed_bar_says_that_two_people_must_approve(boss: Client, two: Hub) -> None:
+    memory = waiting(two, "Likes tea")
+    both, one = "Two people must approve it before it may enter contexts.", "If approved, it may enter contexts."
+    text = queue(boss).content.decode()
+    assert both in text and one not in text
+    approve(memory, AYA)
+    text = queue(boss).content.decode()
+    assert both not in text and one in text, "the other approval is the last"
+
+
 @pytest.mark.parametrize(("mode", "people"), [("off", 2), ("all", 0), ("all", 1), ("shared", 2)])
 def test_one_person_is_enough_elsewhere(hub: Hub, mode: str, people: int) -> None:
     asks_for(hub, mode, people)

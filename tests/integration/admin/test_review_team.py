@@ -139,11 +139,12 @@ def test_an_item_is_taken_and_filtered(boss: Client, hub: Hub) -> None:
     assert shown_memory(queue(boss, assigned="no_one")) == second
     assert queue(logged_in(aya)).context["total"] == 2, "all see all unless they ask for less"
     assert queue(logged_in(aya), assigned="mine").context["item"] is None
+    assert taken.context["done"]["words"] == "Assigned to boss"
     again = undo(boss, taken)
     assert "Undone" in told(again) and "Assigned to you" not in again.content.decode()
     assert ReviewPlan.objects.get().assigned_to is None
     given = press(boss, "assign", assigned="", person=aya.pk)
-    assert "Assigned to aya" in given.content.decode()
+    assert "Assigned to aya" in given.content.decode() and given.context["done"]["words"] == "Assigned to aya"
     for page in (page_of(first), list_of(Memory) + "?status__exact=pending"):
         assert "Assigned to aya" in boss.get(page).content.decode(), page
     entry = AuditEntry.objects.filter(verb="assign", object_id=str(first.pk)).latest("at")

@@ -63,6 +63,8 @@ def test_list_offers_the_likely_projects_and_one_click_puts_right(boss: Client, 
     (row,) = answer.context["cl"].result_list
     assert row.offered == ["coffee-bar", "tea-shop"], "the one that was found first"
     address = f"{page_of(decision, 'correct')}?project=tea-shop"
+    assert "<bdi>Confirm: coffee-bar</bdi>" in shown and "<bdi>tea-shop</bdi>" in shown
+    assert "Confirm: coffee-bar</button>" in boss.get(page_of(decision)).content.decode()
     assert f'formaction="{address}"' in shown and 'form="correct-form"' in shown and SCRIPT not in shown
     done = boss.post(address, {"next": LISTED, "reason": "It is about tea."}, follow=True)
     assert done.redirect_chain[-1][0] == LISTED and said(decision) == "tea-shop"

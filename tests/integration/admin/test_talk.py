@@ -15,8 +15,10 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
+from conversations.admin.context_breakdown import reason_label
 from conversations.admin.playground import PERMISSIONS
 from conversations.admin.talk_shown import MAX_MESSAGES
+from conversations.domain.budget import Reason
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
@@ -135,12 +137,34 @@ def test_an_error_of_the_model_says_what_to_do(boss: Client, hub: Hub, llm: LLMS
     assert "refuses the key" in boss.get(f"{reverse('talk')}?session={shown.context['session'].pk}").content.decode()
 
 
+def test_reasons_name_their_layer_and_a_layer_with_nothing_included_is_counted(
+    boss: Client, hub: Hub, llm: LLMServer
+) -> None:
+    llm.answer(Reply(ANSWER))
+    hub.remember("Likes matcha cake")
+    shown = send(boss, hub, message="matcha")
+    [group] = [group for group in shown.context["groups"] if group["layer"] == "semantic"]
+    assert (group["entered"], group["offered"]) == (0, 2), "the profile has them already"
+    assert "Related memories: 0 of 2 included" in shown.content.decode()
+    why = reason_label({"reason": Reason.LIMIT, "layer": "semantic"})
+    assert why == "the limit of entries of “Related memories” was reached"
+
+
 def test_a_question_that_is_open_or_was_broken_off_says_so(boss: Client, hub: Hub) -> None:
     address, turn = f"{reverse('talk')}?session={hub.session.pk}", ChatTurn.objects.get()
     ChatTurn.objects.update(until=datetime.now(UTC) + timedelta(hours=1))
     assert "The agent is answering." in boss.get(address).content.decode().partition('id="talk"')[2]
     ChatTurn.objects.filter(pk=turn.pk).update(until=datetime.now(UTC) - timedelta(hours=1))
     assert "stopped before the answer was complete" in boss.get(address).content.decode()
+
+
+def test_after_a_timeout_the_seconds_lead_to_the_policy_that_allows_them(boss: Client, hub: Hub) -> None:
+    hub.agent.policy = {"chat_deadline_seconds": 45}
+    hub.agent.save()
+    ChatTurn.objects.update(state="failed", error="timeout", answer=None)
+    text = boss.get(f"{reverse('talk')}?session={hub.session.pk}").content.decode()
+    assert f'href="{page_of(hub.agent)}#value_chat_deadline_seconds">now 45 seconds</a>' in text
+    assert 'id="value_chat_deadline_seconds"' in boss.get(page_of(hub.agent)).content.decode()
 
 
 def test_a_context_that_is_too_large_is_refused_with_the_figures(boss: Client, hub: Hub, llm: LLMServer) -> None:
@@ -353,6 +377,22 @@ def test_asking_again_is_bounded_and_ends_where_nothing_waits(boss: Client, hub:
     Job.objects.filter(kind="extract").update(state="dead")
     text = boss.get(address, headers={"HX-Request": "true"}).content.decode()
     assert "failed" in text and list_of(Job) in text and "hx-trigger" not in text
+
+
+def test_a_late_job_says_since_when_it_waits_and_how_many_do(boss: Client, hub: Hub, llm: LLMServer) -> None:
+    llm.answer(facts)
+    session = send(boss, hub).context["session"]
+    address, jobs = reverse("learnt", args=[session.pk]), Job.objects.filter(kind="extract")
+    assert "half a minute" in boss.get(address).content.decode(), "not yet due"
+    jobs.update(due_at=datetime.now(UTC) - timedelta(minutes=7))
+    text = boss.get(address).content.decode()
+    waiting = Job.objects.filter(state="queued").count()
+    assert f"Now {waiting} jobs wait" in text and "half a minute" not in text
+    lease = datetime.now(UTC) + timedelta(minutes=1)
+    jobs.update(state="running", started_at=datetime.now(UTC), lease_until=lease)
+    assert "half a minute" in boss.get(address).content.decode(), "it began only now"
+    jobs.update(started_at=datetime.now(UTC) - timedelta(minutes=5))
+    assert "longer than usual" in boss.get(address).content.decode()
 
 
 def test_where_nothing_can_be_learnt_it_says_why(boss: Client, hub: Hub) -> None:
