@@ -148,6 +148,7 @@ AFFIXES = re.compile(r"^(?:view|add|change|delete)_|_(?:total|bucket)$")
 OF_OTHERS = {
     "actions_detail", "create_permissions", "pg_snapshot_xmin", "pg_trgm", "preload_app",  # rejected options
     "api_base", "set_default_openai_client", "claude_desktop_config.json",  # settings of other programs
+    "pg_read_all_data",  # a role of PostgreSQL
     "bpe_ranks", "semantic_memory_limt",  # a field of a vendor's file, a misspelling
     "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SERVICE_NAME",  # read by OpenTelemetry's SDK
 }  # fmt: skip
