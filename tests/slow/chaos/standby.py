@@ -138,8 +138,14 @@ class Pair(EmbeddedCluster):
         """Kill every process of the primary at once, as a power cut does."""
         postmaster = pid_of(self.data)
         assert postmaster is not None
-        kill_all([postmaster, *pids_in(self.data)], signal.SIGKILL)
-        assert wait_until(lambda: not pids_in(self.data), timeout_seconds=10)
+        kill_all([postmaster], signal.SIGKILL)
+
+        def is_dead() -> bool:
+            left = pids_in(self.data)  # one that was forked meanwhile is among them
+            kill_all(left, signal.SIGKILL)
+            return not left
+
+        assert wait_until(is_dead, timeout_seconds=10)
 
     def destroy(self) -> None:
         self.standby.stop()
