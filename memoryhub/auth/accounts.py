@@ -105,19 +105,7 @@ def sign_in(
     if link is None:
         if not invitation and role is None:
             return None
-        person = User(
-            username=free_username(identity.username),
-            email=identity.email,
-            first_name=identity.first_name,
-            last_name=identity.last_name,
-            is_staff=True,
-        )
-        person.set_unusable_password()
-        if invitation:
-            _create_account(person, _use_invitation(invitation, now=now), now=now)
-        else:
-            person.save()
-            audit.record(by=LOGIN, verb="create", row=person, details={"by": "oidc"}, now=now)
+        person = _create_person(identity, invitation, now=now)
         link = SocialAccount(user=person, provider=identity.issuer, uid=identity.subject, extra_data={})
     _sync_group_role(link, role, now=now)
     link.save()
@@ -125,6 +113,23 @@ def sign_in(
     limit = agents_by_groups(agents, identity.groups)
     set_limit(person, limit, source=AgentLimit.Source.PROVIDER, by=LOGIN, now=now)
     return person if person.is_active and person.is_staff else None
+
+
+def _create_person(identity: "Identity", invitation: str, *, now: datetime) -> User:
+    person = User(
+        username=free_username(identity.username),
+        email=identity.email,
+        first_name=identity.first_name,
+        last_name=identity.last_name,
+        is_staff=True,
+    )
+    person.set_unusable_password()
+    if invitation:
+        _create_account(person, _use_invitation(invitation, now=now), now=now)
+    else:
+        person.save()
+        audit.record(by=LOGIN, verb="create", row=person, details={"by": "oidc"}, now=now)
+    return person
 
 
 @transaction.atomic

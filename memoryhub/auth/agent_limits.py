@@ -21,7 +21,7 @@ from memoryhub.errors import DomainError
 
 EVERY_AGENT: Final = "*"
 API: Final = "/api/"
-"""Calls there act as a key, whoever is logged in."""
+"""Calls there act as a key, not as the person who is logged in."""
 
 OWN_PAGES: Final = frozenset(
     {
@@ -32,7 +32,7 @@ OWN_PAGES: Final = frozenset(
 """Pages about nothing but a person's own account; they use tables that are closed to limited people."""
 
 WITHOUT_COUNTS: Final = "without_counts"
-"""Attribute of a limited person's requests for these, whose frame must not count the rows of all agents."""
+"""Attribute of a limited person's requests for these pages; their frame must not count the rows of all agents."""
 
 CLOSED: Final = _("You are limited to some agents, and this page is about all of them.")
 UNPREPARED: Final = _(

@@ -70,7 +70,7 @@ class Principal:
 
     @property
     def is_authenticated(self) -> bool:
-        """Django's and DRF's name for "not anonymous"; throttles and permissions ask for it."""
+        """Django's and DRF's name for "not anonymous"; throttles and permissions read it."""
         return True
 
     @property

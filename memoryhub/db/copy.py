@@ -97,7 +97,7 @@ def _binary_array(vectors: Sequence[SparseVector], *, element_oid: int) -> bytes
 
 
 def _checked(number: int, *, low: int, high: int) -> int:
-    """Raise DataError for a number out of range, whose upper bytes COPY in binary form would cut off silently."""
+    """Raise DataError for a number out of range; COPY in binary form would cut off its upper bytes silently."""
     if not low <= number <= high:
         raise DataError(f"A whole number of this column lies between {low} and {high}.")
     return number

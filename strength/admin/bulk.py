@@ -143,13 +143,17 @@ def confirm_or_apply(
     log_memories(request, result.changed, verb)
     report_skipped(model_admin, request, {str(error): len(skipped) for error, skipped in result.skipped})
     if result.changed:
-        count = len(result.changed)
-        text = ngettext("Done: %(verb)s, %(count)d memory.", "Done: %(verb)s, %(count)d memories.", count)
-        undo = None if verb == DELETE else undo_batch_url(request, result.batch)
-        done = text % {"verb": LABELS[verb], "count": count}
-        report_done(request, f"{done} {form.summary()}" if form else done, undo=undo)
-        report_first_approvals(request, result)
+        _report_changed(request, result, verb, form)
     return None
+
+
+def _report_changed(request: HttpRequest, result: BatchResult, verb: str, form: LabelsForm | None) -> None:
+    count = len(result.changed)
+    text = ngettext("Done: %(verb)s, %(count)d memory.", "Done: %(verb)s, %(count)d memories.", count)
+    undo = None if verb == DELETE else undo_batch_url(request, result.batch)
+    done = text % {"verb": LABELS[verb], "count": count}
+    report_done(request, f"{done} {form.summary()}" if form else done, undo=undo)
+    report_first_approvals(request, result)
 
 
 def report_first_approvals(request: HttpRequest, result: BatchResult) -> None:
