@@ -149,7 +149,8 @@ class PersonForm(UserChangeForm):
         limit = AgentLimit.objects.filter(person=self.instance.pk).first()
         if "agents" in self.fields and limit is not None:
             self.initial["agents"] = limit.agent_ids
-            if limit.source == AgentLimit.Source.PROVIDER:
+            provider = settings.SIGN_IN.provider
+            if limit.source == AgentLimit.Source.PROVIDER and provider is not None and provider.agents:
                 self.fields["agents"].disabled = True
                 self.fields["agents"].help_text = _("The groups at the sign-in provider decide.")
 

@@ -110,8 +110,9 @@ def sign_in(
     _sync_group_role(link, role, now=now)
     link.save()
     person = link.user
-    limit = agents_by_groups(agents, identity.groups)
-    set_limit(person, limit, source=AgentLimit.Source.PROVIDER, by=LOGIN, now=now)
+    if agents:  # a setting that is missing by mistake must not lift a limit
+        limit = agents_by_groups(agents, identity.groups)
+        set_limit(person, limit, source=AgentLimit.Source.PROVIDER, by=LOGIN, now=now)
     return person if person.is_active and person.is_staff else None
 
 

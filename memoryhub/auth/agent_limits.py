@@ -109,8 +109,6 @@ def _refusal(request: HttpRequest, sentence: Any) -> HttpResponse:
 
 def agents_by_groups(agents: Mapping[str, Iterable[str]], groups: Iterable[str]) -> frozenset[str] | None:
     """Return the agents of a person with these groups of the provider; None: all."""
-    if not agents:
-        return None
     found = frozenset(agent_id for group in groups for agent_id in agents.get(group, ()))
     return None if EVERY_AGENT in found else found
 

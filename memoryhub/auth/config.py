@@ -38,7 +38,7 @@ class Provider:
     roles: Mapping[str, str]
     """Role by group; the first matching group counts."""
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Agents by group; `*` is all of them. Empty: no one is limited."""
+    """Agents by group; `*` is all of them. Empty: limits stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,17 @@ def test_agents_follow_the_groups_at_each_sign_in(
     assert list(said.values_list("details__agents", flat=True)) == expected
     settings.SIGN_IN = SignInConfig(provider_of(server))
     sign_in(Client())
-    assert agents_of(kei) is None, "without the setting, the provider limits no one"
+    assert agents_of(kei) == has, "a setting that is missing lifts no limit"
+
+
+def test_without_the_setting_an_administrator_changes_what_the_provider_limited(
+    server: OidcServer, boss: Client
+) -> None:
+    sign_in(Client())
+    kei = User.objects.get(username="kei")
+    AgentLimit.objects.create(person=kei, agent_ids=["kana"], source="provider")
+    page = boss.get(f"/admin/auth/user/{kei.pk}/change/")
+    assert page.context["adminform"].form.fields["agents"].disabled is False
 
 
 def test_what_an_administrator_granted_outlives_a_provider_without_agents(server: OidcServer) -> None:

@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 
 from conversations.models import ChatTurn
 from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.config import Provider, SignInConfig
 from memoryhub.auth.models import AgentLimit, ApiKey, AuditEntry, agents_of
 from memoryhub.auth.roles import ADMINISTRATOR, CURATOR
 from memoryhub.auth.row_security import conditions
@@ -260,7 +261,10 @@ def test_an_administrator_limits_a_person_on_the_page_of_the_account(db: None) -
     assert agents_of(mika) is None
 
 
-def test_the_provider_s_limits_are_shown_and_not_changed(db: None) -> None:
+def test_the_provider_s_limits_are_shown_and_not_changed(db: None, settings: Any) -> None:
+    values: dict[str, Any] = {"issuer": "https://login.example.org", "client_id": "hub", "client_secret": "x"}
+    values |= {"name": "Example", "scopes": ("openid",), "groups_claim": "groups", "roles": {}}
+    settings.SIGN_IN = SignInConfig(Provider(**values, agents={"team": ("kana",)}))
     mika = limited("kana")
     AgentLimit.objects.update(source=AgentLimit.Source.PROVIDER)
     boss = logged_in(User.objects.create_superuser("boss", password="a long password"))
