@@ -23,7 +23,7 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conversations.domain.statements.grounding import Evidence, Verdict
+from conversations.domain.statements.grounding import UNRELIABLE, Evidence, Verdict
 from conversations.domain.statements.kinds import Spoken
 from conversations.domain.statements.languages import writing
 from memoryhub.llm.config import LLMConfig
@@ -32,6 +32,7 @@ from memoryhub.llm.openai import OpenAIProvider
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
+from strength.domain.distrust import distrusted
 from strength.domain.extraction import (
     MAX_ITEMS,
     MESSAGE_STRATEGIES,
@@ -151,17 +152,21 @@ def ask(provider: LLMProvider, story: Story, *, deadline_seconds: float) -> list
 
 
 def try_model(options: argparse.Namespace) -> None:
-    """Print each story's statements with a mark: stored (+) or waiting (?); a person judges whether they are true."""
+    """Print each story's statements with a mark: stored (+) or waiting (?); a person judges whether they are true.
+
+    All stories count as one user's.
+    """
     config = LLMConfig("openai", options.model, base_url=options.url, attempt_timeout_seconds=options.seconds)
-    provider, counts = OpenAIProvider(config), Counter[str]()
+    provider, counts, failed = OpenAIProvider(config), Counter[str](), list[bool]()
     for half in [options.half] if options.half else HALVES:
         for story in (story for language in LANGUAGES for story in stories(half, language)):
             try:
-                items = ask(provider, story, deadline_seconds=options.seconds)
+                items = distrusted(ask(provider, story, deadline_seconds=options.seconds), failed)
             except ProviderError as error:
                 counts[f"no answer ({error.code})"] += 1
                 continue
             print(f"== {story.kind}: {story.messages[0].text[:60]!r}", flush=True)
+            failed = [*(bool(each.doubt and each.doubt.reason != UNRELIABLE) for each in items), *failed]
             for each in items:
                 counts["waits" if each.doubt else "stored"] += 1
                 print(f"  {f'? {each.doubt.reason}' if each.doubt else '+'} {each.text}", flush=True)

@@ -5,7 +5,7 @@ from typing import Any, Final
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.statements.grounding import COPIED, DENIED, LANGUAGE, UNSUPPORTED
+from conversations.domain.statements.grounding import COPIED, DENIED, LANGUAGE, UNRELIABLE, UNSUPPORTED
 from conversations.domain.statements.kinds import Speech
 
 NOT_SAID: Final = _("No message says “{detail}”.")
@@ -14,6 +14,7 @@ DOUBT_LABELS: Final = {
     DENIED: _("The user's message denies it."),
     COPIED: _("It is not understood without the conversation."),
     LANGUAGE: _("It is not in the language of the messages."),
+    UNRELIABLE: _("The model is often wrong: much of what it drew from this user's messages failed the checks."),
     Speech.QUESTION: _("The user asked about it, and did not state it."),
     Speech.HYPOTHESIS: _("The user supposed it, and did not state it."),
     Speech.JOKE: _("The user was joking."),

@@ -45,7 +45,9 @@ from strength.actions.contradictions import (
     resolve_extracted,
     write_extracted,
 )
+from strength.actions.distrust import recent_failures
 from strength.actions.reflection import enqueue_reflection, move_cursor, unread_episodes
+from strength.domain.distrust import distrusted
 from strength.domain.extraction import (
     EXTRACT_KIND,
     KINDS,
@@ -294,7 +296,8 @@ def extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice
         written=wanted.phrase,
     )
     reading = Reading(piece, topics, language, language_asked_for(actor), tuple(previous))
-    return [_extracted(item, session, run.now) for item in items_of(data, reading, strategies=span.strategies)]
+    items = distrusted(items_of(data, reading, strategies=span.strategies), recent_failures(actor))
+    return [_extracted(item, session, run.now) for item in items]
 
 
 def _extracted(item: Item, session: Session, now: datetime) -> ExtractedMemory:

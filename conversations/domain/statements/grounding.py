@@ -84,6 +84,9 @@ LANGUAGE: Final = "language"
 COPIED: Final = "copied"
 """A piece of a message, which is not understood without the conversation."""
 
+UNRELIABLE: Final = "unreliable"
+"""Most of what the model draws from this user's messages fails the checks; this statement alone passed them."""
+
 _NAMES_USER: Final = re.compile(r"\b(?:user|they|their)\b|ユーザ", re.IGNORECASE)
 _FIRST_PERSON: Final = re.compile(r"(?:I|I'\w{1,2}|My|We|Our)\b|[私僕俺](?:た?ち)?[はがのもに]")
 _POINTS: Final = re.compile(

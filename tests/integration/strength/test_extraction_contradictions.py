@@ -74,9 +74,9 @@ def test_everything_that_is_new_is_judged(
     for number in range(12):
         write(f"{chr(97 + number) * 5} stands in column {number} of the user's list.", kind="fact")
     write(OSAKA, kind="fact")
-    news = [f"{chr(97 + number) * 5} lies in row {number + 60} of the list." for number in range(7)] + [KYOTO]
+    news = [f"The user has {chr(97 + number) * 5} in row {number + 60} of the list." for number in range(7)] + [KYOTO]
     model = Model(llm, {"facts": [item(each) for each in news]}, {(KYOTO, OSAKA): "contradicts"})
-    talk(actor, *news, at=NOW + DAY)
+    talk(actor, *(each.replace("The user has", "I have") for each in news), at=NOW + DAY)
     read(actor, now=NOW + 2 * DAY)
     asked = model.asked_for("pairs")
     assert len(asked) > 1 and all(len(numbered(each, "known")) <= 8 for each in asked)

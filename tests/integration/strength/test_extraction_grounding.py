@@ -11,6 +11,7 @@ from bench.extraction import LANGUAGES, SAID_AT, Story, stories
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
+from conversations.domain.statements.grounding import UNRELIABLE
 from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.tenancy.models import Actor
 from strength.actions.tasks import Completion, execute_task
@@ -37,6 +38,11 @@ def tell(story: Story, number: int) -> Actor:
     return actor
 
 
+def doubt_of(memory: Memory) -> str | None:
+    doubt = memory.revisions.get(number=1).beside.get("doubt")
+    return doubt[0] if doubt else None
+
+
 def answers(story: Story) -> Callable[[Asked], Mapping[str, Any]]:
     """Return a model's answer: all statements of a story, each as the user's own and in both lists."""
     true = [item(text, *(place + 1 for place in places)) for places, text in story.true]
@@ -45,8 +51,8 @@ def answers(story: Story) -> Callable[[Asked], Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_of_a_model_that_lies_only_what_is_true_becomes_active(llm: LLMServer, language: str) -> None:
-    active, waiting, wrong = Counter[str](), Counter[str](), list[str]()
+def test_of_a_model_that_lies_only_what_is_true_passes_the_checks(llm: LLMServer, language: str) -> None:
+    passed, waiting, wrong = Counter[str](), Counter[str](), list[str]()
     for number, story in enumerate(stories("tuning", language)):
         actor = tell(story, number)
         Model(llm, answers(story))
@@ -55,11 +61,12 @@ def test_of_a_model_that_lies_only_what_is_true_becomes_active(llm: LLMServer, l
         rows = Memory.objects.of([actor.id]).filter(superseded_by=None)
         for memory in rows:
             content = memory.content.partition(": ")[2] if memory.content.partition(": ")[2] in true else memory.content
-            (active if memory.status == "active" else waiting)["true" if content in true else "false"] += 1
-            wrong += [content] if memory.status == "active" and content in false else []
+            passes = doubt_of(memory) in {None, UNRELIABLE}
+            (passed if passes else waiting)["true" if content in true else "false"] += 1
+            wrong += [content] if passes and content in false else []
         assert len({memory.content for memory in rows}) == rows.count(), "what two lists hold is one memory"
     assert wrong == []
-    assert active["true"] >= 55 and waiting["true"] <= 2 and waiting["false"] > 50
+    assert passed["true"] >= 55 and waiting["true"] <= 2 and waiting["false"] > 50
 
 
 def test_what_waits_has_its_reason_and_a_wrong_citation_is_corrected(actor: Actor, llm: LLMServer) -> None:
