@@ -25,6 +25,7 @@ def _register_work() -> None:
     from conversations.actions.instruction_trials import TRIALS
     from memoryhub.doctor import DIAGNOSES
     from memoryhub.jobs.backfill import SOURCES
+    from strength.actions import distrust
     from strength.actions.drafts import DECIDERS
     from strength.actions.extraction import backfill_jobs, diagnose
     from strength.actions.forgetting import forget_memories
@@ -32,7 +33,7 @@ def _register_work() -> None:
     from strength.actions.review_rules import decide_by_rules
 
     SOURCES["extraction"] = backfill_jobs
-    DIAGNOSES.append(diagnose)
+    DIAGNOSES.extend([diagnose, distrust.diagnose])
     DECIDERS.append(decide_by_rules)
     TRIALS["extraction_instructions"] = try_extraction
     DERIVED.append(forget_memories)

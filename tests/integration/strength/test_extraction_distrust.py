@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
-from strength.actions.distrust import recent_failures
+from strength.actions.distrust import diagnose, recent_failures
 from strength.models import Memory
 from tests.fakes.llm_server import LLMServer
 from tests.integration.strength.conftest import BY, NOW
@@ -72,3 +72,18 @@ def test_an_approval_is_a_pass_and_a_rejection_a_failure(actor: Actor, draws: Ca
     assert reason(draws(is_true=True)) is None, "three of eight"
     assert reason(draws(is_true=False)) == "name"
     assert reason(draws(is_true=True)) == "unreliable", "four of ten"
+
+
+def test_doctor_names_a_model_that_often_fails(draws: Callable[..., Memory]) -> None:
+    def found() -> list[tuple[str, str]]:
+        return [(each.level, each.detail.partition(";")[0]) for each in diagnose()]
+
+    for _ in range(3):
+        draws(is_true=True)
+    draws(is_true=False)
+    assert found() == []
+    draws(is_true=True)
+    assert found() == [("ok", "1 of the last 5 statements failed a check or were rejected")]
+    for _ in range(2):
+        draws(is_true=False)
+    assert found() == [("warning", "3 of the last 7 statements failed a check or were rejected")]
