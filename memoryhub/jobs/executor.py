@@ -23,6 +23,9 @@ from memoryhub.telemetry.spans import Attributes, Span, root
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 1.0
+AWAY_SECONDS: Final = 20.0
+"""Time for which a worker tries to release its job after the database went away; afterwards the lease expires."""
+
 WORKER_LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
 WORKER_STOPPED: Final = "The worker was told to stop."
 
@@ -30,8 +33,8 @@ WORKER_STOPPED: Final = "The worker was told to stop."
 def run(offered: Offer, worker: UUID) -> None:
     """Run an offered job, unless it was claimed concurrently; the django-q2 task.
 
-    Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database is
-    unavailable, the lease expires, and another attempt follows.
+    Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database goes
+    away, the job is released once it is back.
     """
     try:
         kind = job_kind(offered.kind)
@@ -44,7 +47,19 @@ def run(offered: Offer, worker: UUID) -> None:
         log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
     except DatabaseError as error:
         log.warning("database away", extra={"job": str(offered.job_id), "error": type(error).__name__})
+        _release_when_back(worker)
+
+
+def _release_when_back(worker: UUID) -> None:
+    """Release what this worker was running once the database answers, so that nothing waits for the lease."""
+    ends_at = time.monotonic() + AWAY_SECONDS
+    while time.monotonic() < ends_at:
         connection.close()
+        try:
+            give_up_on(worker)
+            return
+        except DatabaseError:
+            time.sleep(LOOK_AGAIN_SECONDS / 2)
 
 
 def job_span(job: JobContext) -> Span:

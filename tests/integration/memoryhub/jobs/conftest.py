@@ -14,6 +14,7 @@ def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
         JobKind("note", doings.note),
         JobKind("steps", doings.steps),
         JobKind("fails", doings.fails),
+        JobKind("loses_database", doings.loses_database),
         JobKind("alone", doings.nothing, at_once=1),
         JobKind("ask", doings.nothing, asks_model=True),
         JobKind("ask_more", doings.nothing, asks_model=True, at_once=5),

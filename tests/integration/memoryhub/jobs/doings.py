@@ -1,9 +1,14 @@
 """Jobs of the tests: agents are made, which can be counted."""
 
+import threading
+
+from django.db import connection
+
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.retries import Postponed
 from memoryhub.llm.errors import ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Agent
+from tests.ports import free_port
 
 SECRET = "a text that somebody said"
 
@@ -34,3 +39,12 @@ def fails(job: JobContext) -> None:
         "away": ProviderUnavailable("The provider is away.", code="away", retry_after_seconds=90),
         "later": Postponed("Not yet.", seconds=700),
     }[job.payload["how"]]
+
+
+def loses_database(job: JobContext) -> None:
+    """Have no database for as many seconds as the payload says, and break."""
+    place = connection.settings_dict
+    threading.Timer(job.payload["seconds"], place.update, [{"PORT": place["PORT"]}]).start()
+    place["PORT"] = free_port()
+    connection.close()
+    raise RuntimeError(SECRET)

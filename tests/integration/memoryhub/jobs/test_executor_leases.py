@@ -277,7 +277,16 @@ def test_patience_begins_with_the_first_excuse_and_anew_when_a_person_sends_back
     assert Job.objects.get().state == "queued"
 
 
-def test_a_database_that_goes_away_under_a_broken_job_raises_nothing_that_others_would_log(
+def test_where_the_database_goes_away_the_job_is_released_once_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    enqueue("loses_database", payload={"seconds": 1.2})
+    run_all()
+    job = Job.objects.get()
+    assert (job.state, job.attempts, job.lease_until, job.error) == ("queued", 1, None, executor.WORKER_LOST)
+    assert job.due_at < timezone.now() + timedelta(seconds=5)
+    assert "database away" in caplog.text and SECRET not in caplog.text
+
+
+def test_where_the_database_stays_away_the_lease_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away(*args: object, **options: object) -> None:
@@ -285,7 +294,9 @@ def test_a_database_that_goes_away_under_a_broken_job_raises_nothing_that_others
 
     enqueue("fails", payload={"how": "broken"})
     monkeypatch.setattr(executor, "release", away)
+    monkeypatch.setattr(executor, "give_up_on", away)
+    monkeypatch.setattr(executor, "AWAY_SECONDS", 0.6)
     run_all()
 
     assert SECRET not in caplog.text
-    assert Job.objects.get().state == "running", "until the lease ends"
+    assert Job.objects.get().state == "running"
