@@ -12,11 +12,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from conversations.domain.statements import other_languages
 from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
 from conversations.domain.statements.german import USER_WORDS
 from conversations.domain.statements.kinds import Sentence, Speech, Spoken
 from conversations.domain.statements.languages import are_other_languages
 from conversations.domain.statements.names import squashed
+from conversations.domain.statements.negations import clauses_of, denied_parts, states_negation
 from conversations.domain.statements.persons import acts_instead, is_of_relation, owns_a_person, spoken_about
 from conversations.domain.statements.plays import is_of_fiction
 from conversations.domain.statements.speech import is_hedged, sentences_of
@@ -50,27 +52,10 @@ DETAIL_WEIGHT: Final = 4.0
 
 MAX_SOURCES: Final = 6
 
-_NEGATED: Final = re.compile(
-    r"\b(?:not|never|no longer|don'?t|doesn'?t|didn'?t|isn'?t|aren'?t|wasn'?t|can'?t|cannot|won'?t|wouldn'?t|haven'?t"
-    r"|hasn'?t)\b(?! (?:only|just|sure|wait|mind|forget))(?: (?:a (?:big )?fan of|keen on|into|big on))?"
-    r"|\b(?:have|has|had|got|with) no\b"
-    "|(?<!いけ)(?<!なら)ない(?!と(?:いけ|なら|だめ|ダメ)|か[なも])|(?<!いけ)(?<!なり)ません|なかっ|ず(?:に|、)"
-    "|[はがも](?:苦手|嫌い|きらい)"
-)
-_NEGATIVE: Final = re.compile(
-    r"\b(?:not|no|never|without|un\w{2,}|in(?:tolerant|ability)|dis\w{2,}|hates?|avoids?|refus\w+|quit\w*|stop\w*"
-    r"|lacks?"
-    r"|allerg\w+|instead|rather|former\w*|\w{2,}n't|cannot|gave up|rarely|hardly|only|has yet|vegetarian|vegan"
-    r"|absten\w+"
-    r"|abstain\w*|fail\w*|free)\b|ない|なく|なかっ|なし|ません|ず|嫌|苦手|避け|やめ|辞め|断|アレルギー|不|未|無|禁"
-    r"|以外|だけ|のみ"
-)
 _USER_IS_SUBJECT: Final = re.compile(
     r"^(?:the )?user (?!and\b)|^ユーザー?[はがもに]|^[^、。]{1,30}のユーザー(?:であ|です|だ)", re.IGNORECASE
 )
 _AND: Final = re.compile(r",? and (?=(?:is|was|has|had|will|can|does|[a-z]{3,}s) )")
-_CLAUSE: Final = re.compile(r"[,;、—]|\b(?:but|and|though|because|so)\b|けど|けれど|から|ので")
-_ADVERB: Final = re.compile("本当は|実際は|実は|もう|まだ|今は")
 _PREDICATE: Final = re.compile(f"([{HAN}{KATAKANA}a-z])[{HIRAGANA}]{{0,6}}$")
 """Last letter of the Japanese word that a negation ends."""
 
@@ -136,7 +121,7 @@ class Claim:
 
     @property
     def is_about_user(self) -> bool:
-        return _USER_IS_SUBJECT.match(self.text) is not None
+        return bool(_USER_IS_SUBJECT.match(self.text) or other_languages.USER_IS_SUBJECT.match(self.text))
 
     @property
     def parts(self) -> tuple["Claim", ...]:
@@ -360,18 +345,17 @@ def _joint_support(claim: Claim, sources: Sequence[tuple[frozenset[str], Offered
 
 
 def _is_denied(claim: Claim, sentences: Iterable[str]) -> bool:
-    """Return whether a clause negates the words of a statement, and the statement negates nothing.
-
-    What is negated follows the English word and precedes the Japanese ending.
-    """
-    if not claim.is_about_user or is_hedged(claim.text) or _NEGATIVE.search(claim.text.casefold()):
+    """Return whether a clause negates the words of a statement, and the statement negates nothing."""
+    text = claim.text.casefold()
+    if not claim.is_about_user or is_hedged(text) or states_negation(text):
         return False
-    clauses = (part.casefold() for sentence in sentences for part in _CLAUSE.split(sentence))
-    negated = ((part, match) for part in clauses if (match := _NEGATED.search(part)))
-    parts = (
-        part[match.end() :] if match[0].isascii() else _ADVERB.sub("", part[: match.start()]) for part, match in negated
-    )
-    return any(_is_said(part, claim) for part in parts)
+    clauses = clauses_of(sentences)
+    if other_languages.USER_IS_SUBJECT.match(text):
+        terms = _terms(text)
+        return any(
+            Claim(each).share(terms) >= other_languages.DENIED_SHARE for each in other_languages.denied_clauses(clauses)
+        )
+    return any(_is_said(part, claim) for part in denied_parts(clauses))
 
 
 def _is_said(negated: str, claim: Claim) -> bool:

@@ -1,8 +1,9 @@
-"""Whom a sentence is about: the speaker, or another person. Pure; English and Japanese."""
+"""Whom a sentence is about: the speaker, or another person. Pure; other languages are tables in `other_languages`."""
 
 import re
 from typing import Final
 
+from conversations.domain.statements import other_languages
 from memoryhub.search.analysis import HAN, HIRAGANA, KATAKANA
 
 KIN: Final = (
@@ -111,6 +112,8 @@ _LOST: Final = re.compile(r"\blost (?:his|her|their|an?|the)\b|亡くし|失っ"
 def is_of_relation(statement: str) -> bool:
     """Return whether a statement about the user names a relation, such as a brother, that the user did not lose."""
     lower = statement.casefold()
+    if other_languages.USER_IS_SUBJECT.match(lower):
+        return other_languages.RELATED.search(lower) is not None
     return _RELATED.search(lower) is not None and not _LOST.search(lower)
 
 
@@ -155,6 +158,9 @@ def spoken_about(sentence: str) -> str | None:
     if match := _THIRD_JAPANESE.match(sentence):
         head = match["head"]
         return None if FIRST.search(sentence[match.end() :].casefold()) else "" if head in _PRONOUNS else head
+    if match := other_languages.THIRD.match(sentence):
+        rest = sentence[match.end() :].casefold()
+        return None if other_languages.FIRST.search(rest) else next(filter(None, match.groups())).casefold()
     if not (match := _THIRD.match(sentence)) or (match["name"] or "").casefold() in _NOT_A_NAME:
         return None
     if FIRST.search(sentence[match.end() :].casefold()):
