@@ -18,14 +18,14 @@ FAILED_SHARE: Final = 0.4
 
 
 def often_fails(failed: Sequence[bool]) -> bool:
-    """Return whether a model is distrusted: `failed` says of its last statements whether each failed."""
+    """Return whether a model is distrusted; `failed`: of its last statements, whether each failed."""
     return len(failed) >= FEWEST and sum(failed) >= FAILED_SHARE * len(failed)
 
 
 def distrusted(items: Sequence[Item], earlier: Sequence[bool]) -> list[Item]:
     """Return an answer's items, each with a doubt where the model often fails.
 
-    `earlier` says of statements drawn before, newest first, whether they failed a check or a person rejected them.
+    `earlier`: of statements drawn before, newest first, whether they failed a check or a person rejected them.
     """
     failed = [*(item.doubt is not None for item in items), *earlier][:RECENT]
     if not often_fails(failed):
