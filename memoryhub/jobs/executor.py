@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 20.0
-"""Time for which a worker tries to release its job after the database went away; afterwards the lease expires."""
+"""Time for which a worker tries to release its job after a loss of the database; afterwards the lease expires."""
 
 WORKER_LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
 WORKER_STOPPED: Final = "The worker was told to stop."
@@ -33,7 +33,7 @@ WORKER_STOPPED: Final = "The worker was told to stop."
 def run(offered: Offer, worker: UUID) -> None:
     """Run an offered job, unless it was claimed concurrently; the django-q2 task.
 
-    Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database goes
+    Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database is
     away, the job is released once it is back.
     """
     try:
