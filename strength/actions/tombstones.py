@@ -33,7 +33,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.index import idf
 from memoryhub.search.query import build_query
 from memoryhub.search.query_text import QueryText
-from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
+from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness, normalised_digest
 from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
@@ -156,6 +156,17 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
     rows = Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest)
     values: dict[str, Any] | None = rows.values(*RESTORED_FIELDS).first()
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
+
+
+def with_exact_tombstones(*, actor_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of an actor's memories of which exactly the text has a tombstone."""
+    rows = Tombstone.objects.filter(actor_id=actor_id)
+    if not rows.exists():
+        return set()
+    texts = Memory.objects.of([actor_id]).filter(pk__in=memory_ids).values_list("pk", "content")
+    digests = {key: normalised_digest(text) for key, text in texts}
+    found = {bytes(digest) for digest in rows.filter(digest__in=digests.values()).values_list("digest", flat=True)}
+    return {key for key, digest in digests.items() if digest in found}
 
 
 def restore_tombstone(*, actor_id: UUID, text: str, former: Mapping[str, Any] | None, created_at: datetime) -> None:
