@@ -25,6 +25,7 @@ from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import review_badge
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryRevision, Merge, SleepRun
+from summaries.models import Project
 from tests.integration.admin.conftest import BY, list_of, logged_in
 
 EMPTY = {
@@ -75,6 +76,7 @@ def test_the_first_page_says_what_waits_what_was_done_and_what_was_spent(browser
 
 def test_each_number_of_rows_opens_a_list_of_as_many_rows(browser: Client) -> None:
     ChatTurn.objects.filter(pk__in=ChatTurn.objects.values("pk")[:3]).update(state="failed", created_at=timezone.now())
+    Project.objects.filter(name="tidepool").update(archived_at=timezone.now())
     Job.objects.create(kind="extract", state="done", due_at=timezone.now())
     shown, counts = context(browser, "admin:index"), {}
     for tile in [*shown["waiting"], *shown["contents"], *shown["background"]]:
