@@ -31,7 +31,7 @@ from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_ins
 from strength.domain.policy import StrengthPolicy
 from strength.domain.profile import JOB_KIND as PROFILE_KIND
 from strength.domain.sleep import RunState, Trigger
-from strength.models import Task, UseReport
+from strength.models import Task, Tombstone, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
 BATCH_SIZE: Final = 500
@@ -43,6 +43,9 @@ DUE_AFTER: Final = timedelta(hours=20)
 
 USE_RETENTION: Final = timedelta(days=90)
 """Retention of use reports and of tasks with their outcomes."""
+
+LIFTED_RETENTION: Final = timedelta(days=1)
+"""Time in which the lifting of a block can be undone."""
 
 EXTRACTION_SECONDS: Final = 420.0
 """Time for one more slice: a question about messages, up to five about known memories, and the writing."""
@@ -242,13 +245,14 @@ def _sleeps(actor: Actor, slept_at: datetime | None, ran_at: datetime | None, no
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")
 def forget_old_uses(job: JobContext) -> None:
-    """Delete old use reports and tasks, and thin out the history of strengths."""
+    """Delete old use reports, tasks and lifted tombstones, and thin out the history of strengths."""
     now, done = timezone.now(), 0
-    for model in (UseReport, Task):
-        old = model._default_manager.filter(created_at__lt=now - USE_RETENTION)
+    unused = {"created_at__lt": now - USE_RETENTION}
+    lifted = Tombstone.with_lifted.filter(lifted_at__lt=now - LIFTED_RETENTION)
+    for old in (UseReport.objects.filter(**unused), Task.objects.filter(**unused), lifted):
         while keys := list(old.values_list("pk", flat=True)[:BATCH_SIZE]):
             with job.step(done=done):
-                done += model._default_manager.filter(pk__in=keys).delete()[0]
+                done += old.filter(pk__in=keys).delete()[0]
     while True:
         with job.step(done=done):
             thinned = thin_history(now=now, limit=BATCH_SIZE)

@@ -186,6 +186,56 @@ FROM strength_memory AS memory
 WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {index_differs}
     AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
+-- name: lock_for_change
+-- In the order of keys; also returns whether a memory has a validity.
+SELECT id, valid_from IS NOT NULL OR valid_to IS NOT NULL FROM strength_memory
+WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) ORDER BY id FOR UPDATE
+
+-- name: change_set
+-- Writes values into memories of one actor, each with a revision; an undo also gives back what was beside the values.
+-- `wanted` has a row for each memory. Leaves out memories that are of another version or state, that have these values
+-- already, and those shared with other agents where the caller may not change them or their domain is missing. Returns
+-- the fields that changed, and whether the text was taken away. Memories are locked before.
+WITH former AS MATERIALIZED (
+    SELECT memory.id, labels.before, wanted.trust, wanted.given, (
+        SELECT jsonb_object_agg(key, value) FROM jsonb_each(wanted.given)
+        WHERE labels.before->key IS DISTINCT FROM value
+    ) AS changed_after, CASE WHEN %(verb)s = 'undo' THEN '{}' ELSE jsonb_strip_nulls(jsonb_build_object(
+        'trust', memory.trust, 'supersedes', coalesce(to_jsonb(memory.supersedes), '[]'),
+        'strength', %(strengths)s::jsonb->(memory.id::text)
+    )) END AS beside
+    FROM unnest(%(memory_ids)s::uuid[], %(versions)s::int[], %(values)s::jsonb[], %(trusts)s::text[])
+        AS wanted (memory_id, version, given, trust)
+    JOIN strength_memory AS memory ON memory.actor_id = %(actor_id)s AND memory.id = wanted.memory_id
+        AND memory.version = wanted.version, LATERAL (
+        SELECT jsonb_build_object('status', status, 'pinned', pinned, 'kind', kind, 'namespace', namespace, 'tags', tags)
+    ) AS labels (before)
+    WHERE memory.status = ANY(%(allowed)s) AND (memory.scope_level = 'project'
+        OR %(reaches_shared)s AND (memory.scope_level <> 'domain' OR memory.scope_domain <> ''))
+), moved AS (
+    UPDATE strength_memory AS memory SET
+        status = coalesce(given->>'status', status), pinned = coalesce((given->>'pinned')::boolean, pinned),
+        kind = coalesce(given->>'kind', kind), namespace = coalesce(given->>'namespace', namespace),
+        tags = CASE WHEN given ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text(given->'tags')) ELSE tags END,
+        trust = coalesce(former.trust, memory.trust),
+        supersedes = CASE WHEN %(verb)s <> 'undo' THEN supersedes END,
+        superseded_by_id = CASE WHEN %(verb)s <> 'reactivate' OR valid_to IS NOT NULL THEN superseded_by_id END,
+        version = version + 1, updated_at = %(now)s
+    FROM former WHERE memory.actor_id = %(actor_id)s AND memory.id = former.id AND changed_after IS NOT NULL
+    RETURNING memory.*, changed_after, beside, (
+        SELECT jsonb_object_agg(key, before->key) FROM jsonb_object_keys(changed_after) AS key
+    ) AS changed_before
+), written AS (
+    INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
+        changed_before, changed_after, after, beside, batch, created_at)
+    SELECT gen_random_uuid(), actor_id, id, version, %(verb)s, %(who_kind)s, %(who_id)s, %(who_name)s, %(reason)s,
+        changed_before, changed_after, {snapshot}, beside, %(batch)s, %(now)s
+    FROM moved AS memory
+)
+SELECT id, ARRAY(SELECT jsonb_object_keys(changed_after) ORDER BY 1),
+    changed_before->>'status' IN ('active', 'pending') AND status NOT IN ('active', 'pending')
+FROM moved
+
 -- name: candidate_numbers
 -- Inputs of the ranking, and the words of the memory or its best passage. Leaves out index rows that differ from their
 -- memories.

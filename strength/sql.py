@@ -130,7 +130,18 @@ _ISO: Final = (
     """replace(to_char(memory.{name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')"""
 )
 
+# A whole number has one decimal in Python's JSON, and none in PostgreSQL's.
+_CONFIDENCE: Final = """CASE WHEN memory.confidence IN (0, 1) THEN to_jsonb(memory.confidence::numeric(2, 1))
+    ELSE to_jsonb(memory.confidence) END"""
+_AS_JSON: Final = {"valid_from": _ISO, "valid_to": _ISO, "confidence": _CONFIDENCE}
+
+_SNAPSHOT: Final = ", ".join(
+    f"'{name}', {_AS_JSON.get(name, 'memory.{name}').format(name=name)}" for name in CURATED_FIELDS
+)
+
 FRAGMENTS: Final = {
+    # What `revisions.snapshot` returns.
+    "snapshot": f"jsonb_build_object({_SNAPSHOT})",
     "in_profile": """(memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
         AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
@@ -172,14 +183,9 @@ _PROFILE: Final = (
     QUERIES["profile_memories"].replace("%(actor_id)s", "owner.actor_id").replace("%(limit)s", "owner.most_shown")
 )
 
-_SNAPSHOT: Final = ", ".join(
-    f"'{name}', {(_ISO if name.startswith('valid_') else 'memory.{name}').format(name=name)}" for name in CURATED_FIELDS
-)
-
 SLEEP_QUERIES: Final = load_queries(
     Path(__file__).with_name("sleep.sql"),
     **FRAGMENTS,
-    snapshot=f"jsonb_build_object({_SNAPSHOT})",
     profile=_PROFILE,
     level_back=_LEVEL_BACK,
     mark_back=_of_numbers(MARK, level=_LEVEL_BACK),

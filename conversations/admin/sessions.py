@@ -42,7 +42,16 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
-from memoryhub.admin.columns import UserFilter, column, full_time, id_chip, label_displays, whole_text
+from memoryhub.admin.columns import (
+    UserFilter,
+    choice_filter,
+    column,
+    full_time,
+    id_chip,
+    label_displays,
+    since_query,
+    whole_text,
+)
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
 from memoryhub.admin.object_actions import NEXT, Change, DecisionAdmin, Done, change_url, object_action, row_page
@@ -240,11 +249,14 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return lookup == SESSION_FILTER or allowed
 
 
+def unanswered_turns(turns: QuerySet[ChatTurn], now: datetime) -> QuerySet[ChatTurn]:
+    """Filter by turns that failed or were broken off."""
+    return turns.filter(Q(state=TurnState.FAILED) | Q(state=TurnState.ANSWERING, until__lt=now))
+
+
 def session_panel(now: datetime) -> list[Tile]:
-    broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
-    unanswered = ChatTurn.objects.filter(
-        Q(state=TurnState.FAILED) | broken_off, created_at__gte=now - timedelta(hours=24)
-    )
+    since = now - timedelta(hours=24)
+    unanswered = unanswered_turns(ChatTurn.objects.filter(created_at__gte=since), now)
     sessions, said, contexts = Session.objects.all(), Message.objects.all(), Receipt.objects.all()
     return [
         Tile(
@@ -256,6 +268,7 @@ def session_panel(now: datetime) -> list[Tile]:
             unanswered,
             _("questions the model failed in 24 hours"),
             ChatTurn,
+            f"?answer=missing&{since_query('created_at', since)}",
             section=Section.BACKGROUND,
         ),
         Tile(_("Receipts"), contexts, _("of contexts"), Receipt, recent=contexts.filter(created_at__gte=now - RECENT)),
@@ -346,11 +359,19 @@ def _state_of(turn: ChatTurn) -> tuple[str, Any]:
     return turn.state, turn.get_state_display()
 
 
+AnswerFilter = choice_filter(
+    _("answer"),
+    "answer",
+    lambda: [("missing", _("Missing"))],
+    lambda turns, choice: unanswered_turns(turns, clock()) if choice else turns,
+)
+
+
 @admin.register(ChatTurn)
 class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     empty_hint = _("Questions that the server itself asks a language model, by chat, appear here.")
     list_display = ("created_at", "shown_question", "owner", "shown_state", "error", "model", "took", "of_receipt")
-    list_filter = ("state", "actor__agent", UserFilter, "created_at")
+    list_filter = ("state", AnswerFilter, "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("error", "model")
     search_help_text = _("The code of an error, a model, or the id of a question, a session or a receipt.")

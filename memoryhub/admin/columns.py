@@ -191,6 +191,11 @@ class PeriodFilter(filters.RangeDateTimeFilter):
             return None
 
 
+def since_query(field: str, since: datetime) -> str:
+    """Return the part of a list's query string that filters by a PeriodFilter."""
+    return f"{field}_from_0={localtime(since):%Y-%m-%d&{field}_from_1=%H:%M:%S}"
+
+
 class UserFilter(filters.TextFilter):
     """Filter by the exact id of a user."""
 

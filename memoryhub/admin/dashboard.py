@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import EXCERPT_LENGTH, clock, format_count, truncated
-from memoryhub.admin.columns import dollars
+from memoryhub.admin.columns import dollars, since_query
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.expiring import expiring_keys
 from memoryhub.auth.models import ApiKey, AuditEntry
@@ -103,7 +103,7 @@ class LinkedItem(PanelItem):
 
 @dataclass(frozen=True)
 class Tile(LinkedItem):
-    """Figure with title, note and link.
+    """Figure with title, note and link, to a list of as many rows.
 
     `figure` and `recent` (the last seven days) may be querysets, which are counted together for all tiles. `alarm` is
     shown above all tiles.
@@ -268,7 +268,7 @@ def core_panel(now: datetime) -> list[PanelItem]:
             screened_entries().filter(at__gte=now - RECENT),
             _("texts of the last 7 days"),
             AuditEntry,
-            "?verb__exact=redact",
+            f"?verb__exact=redact&{since_query('at', now - RECENT)}",
             section=Section.BACKGROUND,
         ),
         *(
@@ -301,7 +301,8 @@ def _background_tile(now: datetime) -> Tile:
         query = "?state__in=failed,dead"
         return Tile(_("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND)
     waiting, alarm = Count(state.jobs.get(State.QUEUED, 0)), None if state.is_healthy else state
-    return Tile(_("Jobs"), waiting, HEALTH_LABELS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
+    query, said = f"?state__exact={State.QUEUED}", HEALTH_LABELS[state.health]
+    return Tile(_("Jobs"), waiting, said, Job, query, section=Section.BACKGROUND, alarm=alarm)
 
 
 def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:

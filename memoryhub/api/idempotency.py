@@ -17,9 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import IntegrityError, connection, models, transaction
-from django.db.models import Q, TextField
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from psycopg.types.json import Jsonb
 from rest_framework.renderers import JSONRenderer
@@ -236,11 +235,7 @@ def forget_searches(actor_ids: Iterable[UUID]) -> None:
     IdempotencyRecord.objects.filter(actor_id__in=list(actor_ids), is_read=True).delete()
 
 
-IDS_IN_BODY: Final = RawSQL(
-    "ARRAY(SELECT found[1] FROM regexp_matches(body::text, %s, 'g') AS found)",
-    ["[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"],
-    output_field=ArrayField(TextField()),
-)
+_ID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def forget_answers(*, actor: Actor, row_ids: Iterable[UUID]) -> int:
@@ -249,7 +244,12 @@ def forget_answers(*, actor: Actor, row_ids: Iterable[UUID]) -> int:
     These are the responses with a row's id, and all recorded searches and contexts: of the rows' user, or of all
     users for an agent's own rows. A repeat of such a call is computed again. Returns their number.
     """
-    rows = IdempotencyRecord.objects.annotate(ids_in_body=IDS_IN_BODY)
+    has_id = RawSQL(
+        "ARRAY(SELECT found[1] FROM regexp_matches(body::text, %s, 'g') AS found) && %s::text[]",
+        [_ID, [str(row_id) for row_id in row_ids]],
+        output_field=models.BooleanField(),
+    )
+    rows = IdempotencyRecord.objects.annotate(has_id=has_id)
     readers = Q(actor=actor) if actor.user_id else Q()
-    about = Q(actor=actor, ids_in_body__overlap=[str(row_id) for row_id in row_ids])
+    about = Q(actor=actor, has_id=True)
     return rows.filter(readers & Q(is_read=True) | about).delete()[0]

@@ -1,13 +1,13 @@
 """Review queue (SPEC W2): pending items and similar memories, holds, instructions for curators, saved views."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Case, Exists, F, FloatField, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, F, FloatField, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, Least
 from django.utils.translation import gettext_lazy as _
 
@@ -78,6 +78,20 @@ def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime)
     keys = [item.key for item in items]
     pending = {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
     return [item for item in items if item.key in pending]
+
+
+def put_off_items(queue: QueueFilter, *, now: datetime, limit: int) -> list[tuple[Item, datetime, UUID]]:
+    """Return the first items that are put off, by day, each with its day and its memory, of a merge the kept one."""
+    found = []
+    for rows in _queue_rows(replace(queue, is_snoozed=True), now):
+        is_merge = rows.model is Merge
+        until = _plans("merge" if is_merge else "memory").values("snoozed_until")[:1]
+        shown = F("kept_id") if is_merge else F("pk")
+        planned: Any = rows.annotate(until=Subquery(until), shown=shown)
+        for row in planned.order_by("until", "pk")[:limit]:
+            sort = Sort.CORRECTION if row.get("supersedes") is not None else Sort.MEMORY
+            found.append((Item(Sort.MERGE if is_merge else sort, row["pk"]), row["until"], row["shown"]))
+    return sorted(found, key=lambda each: (each[1], str(each[0].key)))[:limit]
 
 
 def pending_memories() -> QuerySet[Memory]:

@@ -33,7 +33,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.index import idf
 from memoryhub.search.query import build_query
 from memoryhub.search.query_text import QueryText
-from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
+from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness, normalised_digest
 from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
@@ -125,7 +125,16 @@ def _leave(
         {tombstone.digest: tombstone for tombstone in tombstones}.values(),
         update_conflicts=True,
         unique_fields=["actor", "digest"],
-        update_fields=["decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "created_at"],
+        update_fields=[
+            "decision",
+            "memory_id",
+            "kind",
+            "message_ids",
+            "who_kind",
+            "who_name",
+            "created_at",
+            "lifted_at",
+        ],
     )
 
 
@@ -139,7 +148,7 @@ def _fingerprint_columns(text_print: Fingerprint) -> dict[str, Any]:
 
 
 def lift_tombstones(*, actor_id: UUID, text: str) -> None:
-    rows = Tombstone.objects.filter(actor_id=actor_id)
+    rows = Tombstone.with_lifted.filter(actor_id=actor_id)
     if rows.exists():
         rows.filter(digest=fingerprint(text).digest).delete()
 
@@ -158,26 +167,50 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
 
 
+def with_exact_tombstones(*, actor_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of an actor's memories of which exactly the text has a tombstone."""
+    rows = Tombstone.objects.filter(actor_id=actor_id)
+    if not rows.exists():
+        return set()
+    texts = Memory.objects.of([actor_id]).filter(pk__in=memory_ids).values_list("pk", "content")
+    digests = {key: normalised_digest(text) for key, text in texts}
+    found = {bytes(digest) for digest in rows.filter(digest__in=digests.values()).values_list("digest", flat=True)}
+    return {key for key, digest in digests.items() if digest in found}
+
+
 def restore_tombstone(*, actor_id: UUID, text: str, former: Mapping[str, Any] | None, created_at: datetime) -> None:
     """Replace the tombstone left of exactly this text at `created_at` by the former, if any; a newer one stays."""
     text_print = fingerprint(text)
-    rows = Tombstone.objects.filter(actor_id=actor_id, digest=text_print.digest)
-    rows.filter(created_at=created_at).delete()
+    rows = Tombstone.with_lifted.filter(actor_id=actor_id, digest=text_print.digest)
+    rows.filter(Q(created_at=created_at) | Q(lifted_at__isnull=False)).delete()
     if former is None or rows.exists():
         return
     times = {name: former[name] and parse_datetime(former[name]) for name in ("created_at", "last_held_back_at")}
     Tombstone.objects.create(actor_id=actor_id, **{**former, **times}, **_fingerprint_columns(text_print))
 
 
-@transaction.atomic
 def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
-    """Delete a tombstone, so that its text may be written again. Raises UnknownRow, Forbidden."""
+    """Let its text be written again; `block_again` undoes it for a day. Raises UnknownRow, Forbidden."""
+    _set_lifted(tombstone, Tombstone.objects.all(), now, verb="lift", by=by, reason=reason, now=now)
+
+
+def block_again(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
+    """Undo `lift_tombstone`. Raises UnknownRow where the text was written again or the day is over, Forbidden."""
+    lifted = Tombstone.with_lifted.exclude(lifted_at=None)
+    _set_lifted(tombstone, lifted, None, verb="undo", by=by, reason=reason, now=now)
+
+
+@transaction.atomic
+def _set_lifted(
+    tombstone: Tombstone, rows: QuerySet[Tombstone], lifted_at: datetime | None, *, verb: str, by: Principal,
+    reason: str, now: datetime,
+) -> None:  # fmt: skip
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not lift a person's decision; a curator can."))
     lock_shared(tombstone.actor_id)
-    if not Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()[0]:
+    if not rows.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(lifted_at=lifted_at):
         raise UnknownRow(format_lazy(_("No decision {id}."), id=tombstone.pk))
-    audit.record(by=by, verb="lift", row=tombstone, reason=reason, now=now)
+    audit.record(by=by, verb=verb, row=tombstone, reason=reason, now=now)
 
 
 def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:

@@ -19,6 +19,7 @@ from strength.actions.held_memories import held_runs
 from strength.actions.review import MAX_COUNTED, waiting_memories, waiting_merges
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
+from strength.admin.memory_list import SUMMARIES_FILTER, SUMMARIES_SHOWN
 from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
 from strength.domain.review import Sort
@@ -36,6 +37,8 @@ from strength.models import (
     UseReport,
 )
 
+WITH_SUMMARIES: Final = f"{SUMMARIES_FILTER}={SUMMARIES_SHOWN}"
+
 
 def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
@@ -48,9 +51,16 @@ def memory_panel(now: datetime) -> list[PanelItem]:
         (Status.ARCHIVED, _("Archived"), _("memories that are not used")),
     ]
     return [
-        Tile(_("Memories"), memories, _("in all states"), Memory, recent=memories.filter(created_at__gte=now - RECENT)),
+        Tile(
+            _("Memories"),
+            memories,
+            _("in all states"),
+            Memory,
+            f"?{WITH_SUMMARIES}",
+            recent=memories.filter(created_at__gte=now - RECENT),
+        ),
         *(
-            Tile(title, memories.filter(status=state), note, Memory, f"?status__exact={state}")
+            Tile(title, memories.filter(status=state), note, Memory, f"?status__exact={state}&{WITH_SUMMARIES}")
             for state, title, note in states
         ),
         Tile(
@@ -62,8 +72,8 @@ def memory_panel(now: datetime) -> list[PanelItem]:
             section=Section.BACKGROUND,
         ),
         *last_night(now),
-        Curve(_("Written"), memories, "created_at", Memory),
-        Curve(_("Archived"), archived, "at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
+        Curve(_("Written"), memories, "created_at", Memory, query=f"?{WITH_SUMMARIES}"),
+        Curve(_("Archived"), archived, "at", Memory, query=f"?status__exact={Status.ARCHIVED}&{WITH_SUMMARIES}"),
         Curve(_("Used"), StrengthPoint.objects.filter(kind=PointKind.USED), "day", Memory, value=Sum("times")),
     ]
 

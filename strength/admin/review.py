@@ -49,7 +49,7 @@ from strength.admin.bulk import log_memories
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
 from strength.admin.review_params import ReviewParams, queue_filters
-from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, assigned_text, put_off_until, undo_team
+from strength.admin.review_team import TEAM_LABELS, TEAM_VERBS, assigned_text, put_off_list, put_off_until, undo_team
 from strength.admin.what_if import heading
 from strength.domain.memories import FIRST_APPROVAL_VERB, MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Decision, Item, Round, Sort, load_round, parse_item
@@ -406,7 +406,8 @@ def _page(
         "form_url": params.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": total_count,
         "outside_filter": total_count if queue_filter.is_snoozed else max(0, total_count - pending_count),
-        "snoozed_count": 0 if item else count_pending(QueueFilter(is_snoozed=True), now=now),
+        "snoozed_count": count_pending(QueueFilter(is_snoozed=True), now=now),
+        "put_off": put_off_list(params) if queue_filter.is_snoozed else [],
         "holder": held_by_others.get(item.key) if item else None,
         "colleagues": sorted(set(held_by_others.values())) if item is None else [],
         "elsewhere": waiting_elsewhere(request, "review", now) if item is None else [],

@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -13,11 +14,12 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import as_uuid, clock, principal
+from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, as_uuid, clock, excerpt, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from memoryhub.auth.access import UnknownRow
 from memoryhub.tenancy.models import Actor
+from strength.actions.review import put_off_items
 from strength.actions.review_team import (
     active_person_id,
     assign,
@@ -32,6 +34,7 @@ from strength.actions.review_team import (
     write_comment,
 )
 from strength.actions.second_review import first_approval, needs_second_approval, of_person, users_with_second_reviewer
+from strength.admin.review_params import ReviewParams
 from strength.domain.memories import APPROVER, Status, WrongState
 from strength.domain.review import COUNT, Decision, Item, Sort
 from strength.models import Memory, MemoryRevision, Merge, ReviewPlan
@@ -123,6 +126,26 @@ def comments_context(request: HttpRequest, row: Memory | Merge) -> dict[str, Any
         "may_comment": may_comment(person, row),
         "longest_comment": MAX_COMMENT_LENGTH,
     }
+
+
+MAX_PUT_OFF: Final = 100
+
+
+def put_off_list(params: ReviewParams) -> list[dict[str, Any]]:
+    """Return the items that are put off, those first that come back first, for the template."""
+    items = put_off_items(params.queue_filter, now=clock(), limit=MAX_PUT_OFF)
+    keys = [key for _item, _until, key in items]
+    texts = dict(Memory.objects.filter(pk__in=keys).values_list("pk", Left("content", EXCERPT_SOURCE_LENGTH)))
+    return [
+        {
+            "item": item,
+            "address": params.address(item),
+            "words": excerpt(texts.get(key, "")),
+            "is_merge": item.is_merge,
+            "until": date_format(timezone.localtime(until)),
+        }
+        for item, until, key in items
+    ]
 
 
 def memory_team_context(request: HttpRequest, memory: Memory) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action
 from memoryhub.admin.stored_texts import translated
 from memoryhub.auth.principals import PrincipalKind
-from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text, with_words
+from strength.actions.tombstones import block_again, blocked_texts, lift_tombstone, messages_with_text, with_words
 from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
 from strength.admin.memory_detail import TIMELINE_PAGE, may_read_memories, memory_links
 from strength.domain.duplicates import fingerprint
@@ -55,6 +55,9 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return title_with_time(row.get_decision_display(), row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
+        match = request.resolver_match
+        if match is not None and match.url_name == "strength_tombstone_block_again":
+            return Tombstone.with_lifted.select_related("actor__agent")
         return super().get_queryset(request).defer("terms", "marks", "order")
 
     def get_search_results(
@@ -89,7 +92,13 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     def lift_view(self, request: HttpRequest, tombstone: Tombstone, change: Change) -> Done:
         lift_tombstone(tombstone=tombstone, **change)
         text = gettext("The block is lifted: programs may store the text again.")
-        return Done(text, reverse("admin:strength_tombstone_changelist"))
+        undo = reverse("admin:strength_tombstone_block_again", args=[tombstone.pk])
+        return Done(text, reverse("admin:strength_tombstone_changelist"), undo=undo)
+
+    @object_action()
+    def block_again_view(self, request: HttpRequest, tombstone: Tombstone, change: Change) -> Done:
+        block_again(tombstone=tombstone, **change)
+        return Done(gettext("The text is blocked again."), logged="undo")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {

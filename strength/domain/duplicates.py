@@ -248,8 +248,7 @@ class Fingerprint:
 
 def fingerprint(text: str) -> Fingerprint:
     """Return the fingerprint of a text in linear time; without terms beyond `MAX_CHARACTERS`."""
-    folded = fold(text)
-    digest = hashlib.sha256(_normalise(folded).encode("utf-8", "surrogatepass")).digest()
+    folded, digest = fold(text), normalised_digest(text)
     if len(folded) > MAX_CHARACTERS:
         return Fingerprint(digest, frozenset(), frozenset())
     pieces = list(_analyse(folded))
@@ -261,6 +260,11 @@ def fingerprint(text: str) -> Fingerprint:
     order = [term_id(name) + above.get(kind, 0) for kind, name in pieces] if len(pieces) <= MAX_ORDERED_WORDS else []
     kept = sorted(terms)[:MAX_TERMS]
     return Fingerprint(digest, frozenset(kept), frozenset(map(term_id, marks)), tuple(order))
+
+
+def normalised_digest(text: str) -> bytes:
+    """Return the digest of a text's fingerprint."""
+    return hashlib.sha256(_normalise(fold(text)).encode("utf-8", "surrogatepass")).digest()
 
 
 def wording_digest(text: str) -> bytes:

@@ -147,12 +147,17 @@ class Merge(ActorRow):
         return f"{self.get_state_display()} {str(self.id)[:13]}"
 
 
+class StandingTombstones(models.Manager["Tombstone"]):
+    def get_queryset(self) -> "models.QuerySet[Tombstone]":
+        return super().get_queryset().filter(lifted_at=None)
+
+
 class Tombstone(ActorRow):
     """The fingerprint of a text that a person deleted, rejected or replaced, without the text (SPEC M9).
 
     `terms`, `marks`, `order`: see `strength.domain.duplicates`. `memory_id` is the memory in its place, if any; a plain
     id, for that may be deleted. `kind` and `message_ids` are the memory's: what is extracted again from the same
-    messages is the same in whatever words.
+    messages is the same in whatever words. A lifted one blocks nothing; it is kept for a day, for undo.
     """
 
     decision = models.CharField(max_length=10, choices=choices(TombstoneReason))
@@ -168,6 +173,10 @@ class Tombstone(ActorRow):
     held_back = models.PositiveIntegerField(default=0)
     last_held_back_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
+    lifted_at = models.DateTimeField(null=True, editable=False)
+
+    objects: ClassVar[StandingTombstones] = StandingTombstones()
+    with_lifted: ClassVar[models.Manager["Tombstone"]] = models.Manager()
 
     class Meta:
         verbose_name = "decision"

@@ -160,5 +160,5 @@ def tiles(now: datetime) -> list[Tile]:
             _("Summaries"), summaries, _("of sessions"), Summary,
             recent=summaries.filter(created_at__gte=now - RECENT),
         ),
-        Tile(_("Projects"), Project.objects.active(), _("with their documents"), Project),
+        Tile(_("Projects"), Project.objects.active(), _("with their documents"), Project, "?status=active"),
     ]  # fmt: skip

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from conversations.models import Receipt
+from conversations.models import Message, Receipt, Session
 from strength.models import Memory
 from tests.browser.chromium import expect
 from tests.browser.stage import Stage, page_of
-from tests.browser.steps import look_for
+from tests.browser.steps import look_for, press
 
 
 def test_a_session_shows_its_messages(page: Any, stage: Stage) -> None:
@@ -25,6 +25,26 @@ def test_a_message_is_found_and_leads_to_its_session(page: Any, stage: Stage) ->
     expect(page).to_have_url(re.compile("/conversations/message/.+/change/"))
     page.locator("a[href*='/conversations/session/'][href$='/change/']").locator("visible=true").last.click()
     expect(page.get_by_text("bounded heap", exact=False).first).to_be_visible()
+
+
+def test_all_rows_of_a_list_are_selected_where_it_has_actions(page: Any, stage: Stage) -> None:
+    count = Message.objects.count()
+    page.goto("/admin/conversations/message/")
+    page.locator("#action-toggle").check()
+    expect(page.locator("#changelist-actions")).to_contain_text(f"Select all {count} messages")
+    page.locator("#changelist-actions .question a").click()
+    expect(page.locator("#changelist-actions")).to_contain_text(f"All {count} selected")
+    page.locator("select[name=action]").select_option("forget_chosen")
+    press(page, "Run")
+    expect(page.locator("#content, main").first).to_contain_text(f"Messages: {count}")
+
+    session = Session.objects.select_related("actor").first()
+    assert session is not None
+    Session.objects.bulk_create(Session(actor=session.actor, channel="test") for _each in range(60))
+    page.goto("/admin/conversations/session/")
+    expect(page.locator("#result_list tr.data-row, #result_list tbody tr").first).to_be_visible()
+    expect(page.get_by_text("Select all")).to_have_count(0)
+    expect(page.locator("#result_list input[type=checkbox]")).to_have_count(0)
 
 
 @pytest.mark.slow

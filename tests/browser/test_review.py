@@ -100,6 +100,22 @@ def test_all_alike_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean
     assert states(memories) == ["pending", "pending", "pending"]
 
 
+def test_what_is_put_off_is_listed_and_brought_back(page: Any, stage: Stage, clean: None) -> None:
+    waiting(stage, "Maya owns a canoe.", "Maya plays the cello.", "Maya rows.")
+    page.goto(mine(stage) + "memory")
+    hit(page, "z")
+    hit(page, "z")
+    page.get_by_role("link", name="Put off: 2").click()
+    listed = page.get_by_role("region", name="Put off").get_by_role("listitem")
+    expect(listed).to_have_count(2)
+    accessible(page)
+    listed.filter(has_text="cello").get_by_role("button", name="Back in the queue").click()
+    expect(listed).to_have_count(1)
+    expect(page.locator(".review-done")).to_contain_text("Back in the queue")
+    hit(page, "u")
+    expect(listed).to_have_count(2)
+
+
 def test_items_are_put_off_taken_and_commented_on_by_keys(page: Any, stage: Stage, clean: None) -> None:
     memories = waiting(stage, "Maya owns a canoe.", "Maya plays the cello.")
     page.goto(mine(stage) + "memory")

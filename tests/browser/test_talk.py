@@ -79,6 +79,27 @@ def test_an_answer_is_streamed_explained_and_learnt_from(page: Any, stage: Stage
     assert Memory.objects.get(content=LEARNT).status == "pending"
 
 
+def test_the_seconds_of_a_slow_answer_are_shown_without_moving_anything(
+    page: Any, stage: Stage, llm: LLMServer
+) -> None:
+    llm.answer(Reply(pieces=("Forty.",), delay_seconds=6.0))
+    page.clock.install()
+    page.goto(PAGE)
+    say(page)
+    bubble, elapsed = page.locator(".hub-bubble-assistant[aria-busy]"), page.locator("[data-elapsed]")
+    expect(bubble).to_contain_text("waits for the model")
+    expect(elapsed).to_have_text("")
+    before = bubble.bounding_box()
+    page.clock.fast_forward(12_000)
+    expect(elapsed).to_have_text(re.compile(r"1\d s"))
+    assert bubble.bounding_box() == before
+    expect(elapsed).to_have_attribute("aria-hidden", "true")
+    expect(page.locator("#talk-status")).to_have_text("The agent is answering.")
+    accessible(page)
+    expect(page.locator("#talk-messages")).to_contain_text("Forty.")
+    expect(page.locator("[data-waits]")).to_have_count(0)
+
+
 def test_keep_nothing_goes_on_and_stores_nothing(page: Any, stage: Stage, llm: LLMServer) -> None:
     llm.answer(scripted())
     before = (Session.objects.count(), ChatTurn.objects.count())

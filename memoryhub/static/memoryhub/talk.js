@@ -32,6 +32,26 @@ function show(html) {
     field.scrollIntoView({block: "nearest"});
 }
 
+// The seconds that an answer is waited for, from the fifth on; without motion in steps of five.
+const QUIET_SECONDS = 5;
+let sentAt = 0;
+let clock = null;
+
+function startClock() {
+    const step = matchMedia("(prefers-reduced-motion: reduce)").matches ? QUIET_SECONDS : 1;
+    sentAt = performance.now();
+    clock = setInterval(() => {
+        const place = talk.querySelector("[data-elapsed]");
+        const seconds = Math.floor((performance.now() - sentAt) / 1000);
+        if (place && seconds >= QUIET_SECONDS) { place.textContent = place.dataset.elapsed.replace("{seconds}", seconds); }
+    }, 1000 * step);
+}
+
+function stopClock() {
+    clearInterval(clock);
+    talk.querySelector("[data-waits]")?.remove();
+}
+
 const handlers = {
     start({turn, remembered}) {
         document.getElementById("talk-messages").insertAdjacentHTML("beforeend", turn);
@@ -40,7 +60,10 @@ const handlers = {
     },
     delta({text}) {
         const answer = talk.querySelector("[data-answer]");
-        if (!answer.dataset.answer) { answer.textContent = ""; }
+        if (!answer.dataset.answer) {
+            stopClock();
+            answer.textContent = "";
+        }
         answer.dataset.answer = "begun";
         answer.append(text);
         answer.scrollIntoView({block: "nearest"});
@@ -74,6 +97,7 @@ talk.addEventListener("submit", async (event) => {
     if (isAnswering) { return; }
     isAnswering = true;
     status.textContent = status.dataset.answering;
+    startClock();
     let hasEnded = false;
     try {
         const answer = await fetch(form.action, {method: "POST", body: new FormData(form), headers: {"X-Requested-With": "fetch"}});
@@ -91,6 +115,7 @@ talk.addEventListener("submit", async (event) => {
     } catch {
         showLost();
     } finally {
+        stopClock();
         isAnswering = false;
     }
 });

@@ -11,9 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from conversations.models import ChatTurn
+from memoryhub.admin.dashboard import Count
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.principals import Scope, command
 from memoryhub.importexport.demo import load_demo
+from memoryhub.jobs.models import Job
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.spending import today_start
 from memoryhub.tenancy.models import Actor
@@ -22,6 +25,7 @@ from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import review_badge
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryRevision, Merge, SleepRun
+from summaries.models import Project
 from tests.integration.admin.conftest import BY, list_of, logged_in
 
 EMPTY = {
@@ -68,6 +72,20 @@ def test_the_first_page_says_what_waits_what_was_done_and_what_was_spent(browser
     curves = {str(curve["title"]): curve["highest"] for curve in shown["curves"]}
     assert len(curves) == 4 and "0" not in curves.values(), curves
     assert shown["sentences"] and shown["waiting"] and shown["to_review"].number >= 7
+
+
+def test_each_number_of_rows_opens_a_list_of_as_many_rows(browser: Client) -> None:
+    ChatTurn.objects.filter(pk__in=ChatTurn.objects.values("pk")[:3]).update(state="failed", created_at=timezone.now())
+    Project.objects.filter(name="tidepool").update(archived_at=timezone.now())
+    Job.objects.create(kind="extract", state="done", due_at=timezone.now())
+    shown, counts = context(browser, "admin:index"), {}
+    for tile in [*shown["waiting"], *shown["contents"], *shown["background"]]:
+        opened = browser.get(tile.href).context
+        rows = opened["cl"].result_count if "cl" in opened else opened.get("total")
+        if isinstance(tile.figure, Count) and tile.title != "Extraction":  # which counts messages
+            counts[str(tile.title)] = (tile.figure.number, rows)
+    assert counts["Memories"][0] == 72 and counts["Unanswered"][0] == 3, counts
+    assert {title: pair for title, pair in counts.items() if pair[0] != pair[1]} == {}
 
 
 def test_review_calendar_spending_and_playground_have_something_to_show(browser: Client) -> None:

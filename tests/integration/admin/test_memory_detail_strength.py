@@ -22,6 +22,7 @@ from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
 from memoryhub.ids import new_id
+from memoryhub.jobs.queue import enqueue
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
@@ -32,6 +33,7 @@ from strength.admin.memory_detail import CHART_SLOTS, strength_chart
 from strength.domain.sleep import ChangeKind, ChangeReason, Trigger
 from strength.domain.strength import Impact, Point, PointKind
 from strength.models import Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
+from tests.conftest import run_jobs
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 from tests.integration.strength.conftest import numbers, seen
 
@@ -576,6 +578,23 @@ def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nigh
     assert again.status_code == 200 and levels(again) == ["warning"]
 
 
+def test_a_lifted_decision_is_put_back_as_it_was_within_a_day(boss: Client, nights: Nights) -> None:
+    before = Tombstone.objects.filter(pk=nights.decision.pk).values().get()
+    undo = page_of(nights.decision, "block_again")
+    assert undo in press(boss, nights.decision, "lift").content.decode()
+    assert not Tombstone.objects.exists() and page_of(nights.decision) not in text_of(boss, list_of(Tombstone))
+    assert boss.get(page_of(nights.decision), follow=True).redirect_chain, "a lifted one has no page"
+    assert "blocked again" in told(boss.post(undo, follow=True))
+    assert Tombstone.objects.filter(pk=nights.decision.pk).values().get() == before
+    assert AuditEntry.objects.get(verb="undo").object_id == str(nights.decision.pk)
+    assert levels(boss.post(undo, follow=True)) == ["error"]
+    press(boss, nights.decision, "lift")
+    Tombstone.with_lifted.update(lifted_at=timezone.now() - timedelta(days=2))
+    enqueue("forget_old_uses")
+    run_jobs()
+    assert not Tombstone.with_lifted.exists()
+
+
 def test_decision_links_to_what_stands_in_its_place(boss: Client, nights: Nights) -> None:
     edit_memory(
         memory=nights.one, values={"content": "No tea at all"}, expected_version=None, by=BY, reason="", now=NOW
@@ -641,6 +660,7 @@ BUTTONS: list[tuple[str, str, dict[str, str]]] = [
     ("run", "sleep", {}),
     ("proposal", "decide", {"verb": "accept"}),
     ("decision", "lift", {}),
+    ("decision", "block_again", {}),
 ]
 
 

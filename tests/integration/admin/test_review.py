@@ -36,7 +36,7 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 DAY = timedelta(days=1)
 EDIT: dict[str, Any] = {"expected_version": None, "by": BY, "reason": "", "now": NOW}
 SAME = ("The user likes green tea.", "The user actually likes green tea")
-MOST_QUERIES = 27
+MOST_QUERIES = 28
 STRANGER = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
 

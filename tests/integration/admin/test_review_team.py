@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
@@ -77,7 +78,7 @@ def test_putting_off_is_undone_and_taken_back_by_a_button(boss: Client, hub: Hub
     memory = waiting(hub, "Likes tea")
     ended = press(boss, "snooze", day=tomorrow())
     assert ended.context["item"] is None and ended.context["snoozed_count"] == 1
-    assert "1 item is put off" in ended.content.decode()
+    assert '?when=snoozed">Put off: 1</a>' in ended.content.decode()
     assert shown_memory(undo(boss, ended)) == memory
     press(boss, "snooze", day=tomorrow(7))
     assert queue(boss).context["item"] is None
@@ -95,6 +96,23 @@ def test_a_proposal_is_put_off(boss: Client, hub: Hub) -> None:
     assert ended.context["item"] is None and on_dashboard(boss) == 0
     assert fresh(merge).state == "proposed"
     assert undo(boss, ended).context["proposal"] == merge and on_dashboard(boss) == 1
+
+
+def test_each_item_that_is_put_off_is_listed_and_brought_back(boss: Client, hub: Hub) -> None:
+    texts = ["Likes tea", "Plays the cello", "Walks"]
+    for days, memory in enumerate([waiting(hub, text) for text in texts]):
+        snooze(item=item(memory), until=timezone.now() + timedelta(days=9 - days), by=BY, now=timezone.now())
+    merge = proposed(hub)
+    snooze(item=Item(Sort.MERGE, merge.pk), until=timezone.now() + timedelta(days=20), by=BY, now=timezone.now())
+    listed = queue(boss, when="snoozed")
+    kept = Memory.objects.get(pk=merge.kept_id).content
+    assert [strip_tags(each["words"]) for each in listed.context["put_off"]] == [*reversed(texts), kept]
+    woken = boss.post(
+        f"{reverse('review')}?when=snoozed", {"item": listed.context["put_off"][1]["item"], "verb": "wake"}, follow=True
+    )
+    assert [strip_tags(each["words"]) for each in woken.context["put_off"]] == ["Walks", "Likes tea", kept]
+    assert str(woken.context["done"]["words"]) == "Back in the queue"
+    assert len(undo(boss, woken).context["put_off"]) == 4
 
 
 def test_a_memory_that_changes_is_back_at_once(boss: Client, hub: Hub) -> None:

@@ -7,12 +7,13 @@ from uuid import uuid4
 import pytest
 from rest_framework.test import APIClient
 
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import background, curator
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
-from strength.actions.tombstones import BlockedByTombstone, lift_tombstone
+from strength.actions.tombstones import BlockedByTombstone, block_again, lift_tombstone
 from strength.actions.usage import use_memories
 from strength.domain.memories import LockedByPerson, MemoryRefused, Source, TombstoneReason
 from strength.models import Memory, MemoryRevision, SleepState, Tombstone
@@ -133,6 +134,24 @@ def test_a_lifted_decision_holds_nothing_back(actor: Actor, write: Write) -> Non
     delete_memory(memory=write(text), expected_version=None, by=PERSON, reason="", now=NOW + DAY)
     lift_tombstone(tombstone=Tombstone.objects.get(), by=PERSON, reason="changed my mind", now=NOW + DAY)
     assert extract(actor, text)[1]
+
+
+def test_a_text_with_a_lifted_block_can_be_blocked_again_and_restored(actor: Actor, write: Write) -> None:
+    text = next(iter(AGAIN))
+    for _round in range(2):
+        delete_memory(memory=write(text), expected_version=None, by=PERSON, reason="", now=NOW + DAY)
+        tombstone = Tombstone.objects.get()
+        lift_tombstone(tombstone=tombstone, by=PERSON, reason="", now=NOW + DAY)
+    rejected = apply_transition(memory=write(text), verb="reject", by=PERSON, reason="", now=NOW + 2 * DAY)
+    assert Tombstone.objects.get().decision == "rejected"
+    lift_tombstone(tombstone=Tombstone.objects.get(), by=PERSON, reason="", now=NOW + 3 * DAY)
+    restore_revision(
+        memory=rejected, revision=MemoryRevision.objects.get(memory=rejected, number=1), expected_version=None,
+        by=PERSON, reason="", now=NOW + 4 * DAY,
+    )  # fmt: skip
+    assert not Tombstone.with_lifted.exists()
+    with pytest.raises(UnknownRow):
+        block_again(tombstone=tombstone, by=PERSON, reason="", now=NOW + 4 * DAY)
 
 
 def test_jobs_leave_no_decisions_and_rewrite_nothing_locked(actor: Actor, write: Write) -> None:

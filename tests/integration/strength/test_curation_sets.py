@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.db.models import TextField
+from django.db.models.functions import Cast
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.auth.access import actor_for_writing
@@ -133,6 +137,47 @@ def test_a_set_is_changed_and_undone_like_each_alone(verb: str) -> None:
             )
             assert not done.skipped
     assert seen(together) == seen(alone)
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "relabel"])
+def test_revisions_of_a_set_equal_those_of_each_alone_in_every_field(verb: str) -> None:
+    actor = actor_for_writing(BY, "kana", None, now=NOW)
+    day, second = timedelta(days=1), timedelta(microseconds=7)
+    texts: dict[str, list[UUID]] = {"set": [], "alone": []}
+    for way, keys in texts.items():
+        for number, confidence in enumerate([1.0, 0.1, 1e-7, None]):
+            values: dict[str, Any] = {
+                "scope_level": "domain", "scope_domain": "home", "scope_project": "tea", "locked": True,
+                "metadata": {"é": [1, 2.5, None, {"b": "\\"}]}, "learnings": {"cook": 'a "quote"'}, "cues": "cup\n茶",
+                "tags": ["b", 'a "b"', "茶, {x}"], "confidence": confidence, "kind": Kind.PREFERENCE,
+                "valid_from": NOW - day, "valid_to": NOW + 9 * day + number * second,
+                "status": "archived" if verb == "reactivate" else "active", "pinned": verb == "unpin",
+                "supersedes": [actor.pk],
+            }  # fmt: skip
+            new = NewMemory(content=f"{number} 茶 \\ {way}", namespace=f"/{way}/")
+            memory = write_memory(actor=actor, new=new, by=BY, now=NOW)[0]
+            Memory.objects.filter(pk=memory.pk).update(**values)
+            keys.append(memory.pk)
+    change: dict[str, Any] = {"versions": {}, "by": ANN, "reason": "tidy", "now": LATER}
+    act = partial(relabel_many, labels=LABELS[0]) if verb == "relabel" else partial(curate_many, verb=verb)
+    batches = []
+    for keys in (texts["set"], *([key] for key in texts["alone"])):
+        memories = list(Memory.objects.filter(pk__in=keys).select_related("actor__agent"))
+        batches.append(act(memories=memories, **change).batch)
+    undone = {"by": ANN, "reason": "", "now": LATER + day}
+    for batch in batches:
+        revisions = MemoryRevision.objects.filter(batch=batch).exclude(verb="undo")
+        assert len(undo_many(revisions=revisions, batch=batch, **undone).changed) == revisions.count() > 0
+
+    def stored(way: str) -> list[tuple[str, ...]]:
+        names = ("changed_before", "changed_after", "after", "beside")
+        rows = MemoryRevision.objects.filter(memory__in=texts[way]).order_by("memory__content", "number")
+        columns = [Cast(name, TextField()) for name in names]
+        listed = rows.values_list("number", "verb", "who_kind", "who_id", "who_name", "reason", "created_at", *columns)
+        return [tuple(str(value).replace(way, "way") for value in row) for row in listed]
+
+    assert stored("set") == stored("alone")
+    assert [row[1] for row in stored("set")] == ["create", verb, "undo"] * 4
 
 
 LABELS = [
