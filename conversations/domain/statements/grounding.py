@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from conversations.domain.statements.details import COUNTED, LOANWORD, Detail, Offered, stated, without_counts
+from conversations.domain.statements.german import USER_WORDS
 from conversations.domain.statements.kinds import Sentence, Speech, Spoken
 from conversations.domain.statements.languages import are_other_languages
 from conversations.domain.statements.names import squashed
@@ -23,7 +24,11 @@ from conversations.domain.statements.talk import agrees, asks_for_detail, report
 from memoryhub.search.analysis import COMPOUND, HAN, HIRAGANA, KATAKANA, analyse, fold, is_unspaced
 from memoryhub.search.bm25 import COMMON_DOCUMENTS, common_terms, inverse_document_frequency, term_id
 
-GENERIC: Final = frozenset(analyse("user users assistant person ユーザー ユーザ 利用者 アシスタント 彼 彼女"))
+_USER: Final = """
+user users assistant person ユーザー ユーザ 利用者 アシスタント 彼 彼女 usuario usuaria utilisateur utilisatrice utente
+utilizador gebruiker
+"""
+GENERIC: Final = frozenset(analyse(" ".join([_USER, *USER_WORDS])))
 MIN_SUPPORT: Final = 0.3
 """Share of a statement's weight that its message has at least; below, it is unsupported."""
 

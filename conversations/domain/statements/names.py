@@ -1,4 +1,4 @@
-"""Names in English and Japanese texts: capitalised words, words in the place of a name, and known ones. Pure."""
+"""Names in English, German and Japanese texts: capitalised words, words in a name's place, and known ones. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from conversations.domain.statements.dates import MONTHS, WEEKDAYS
+from conversations.domain.statements.german import BEFORE, is_german, is_plain_noun
 from conversations.domain.statements.numerals import UNITS
 from memoryhub.search.analysis import COMPOUND, ENGLISH_STOP_WORDS, HAN, HIRAGANA, KATAKANA, analyse, fold
 from memoryhub.search.bm25 import common_terms, term_id
@@ -113,6 +114,7 @@ def _latin_names(text: str) -> Iterator[str]:
     In a Japanese line each Latin word may be a name.
     """
     is_japanese = any("\u3040" <= sign <= "\u30ff" for sign in text)
+    has_capital_nouns = not is_japanese and is_german(text)
     for match in WORD.finditer(text):
         word = match[0].removesuffix("'s").removesuffix("’s")
         lower = word.casefold()
@@ -120,7 +122,9 @@ def _latin_names(text: str) -> Iterator[str]:
             continue
         if lower in UNITS or len(word) < 2 or not (is_japanese or any(map(str.isupper, word))):
             continue
-        before = text[max(0, match.start() - 5) : match.start()]
+        before = text[max(0, match.start() - BEFORE) : match.start()]
+        if has_capital_nouns and is_plain_noun(word, before):
+            continue
         is_first = _SENTENCE_START.search(before) is not None and not any(map(str.isupper, word[1:]))
         if is_first and not is_japanese and not _SUBJECT_VERB.match(text, match.start() + len(word)):
             continue

@@ -25,6 +25,10 @@ from conversations.domain.statements.names import bare, is_inflected, loanwords,
         ("猫の名前はトラである。", ["トラ"]),
         ("娘は「美咲」という名前だ。", ["美咲"]),
         ("ユーザーはお母さんの実家に住む。", []),
+        ("Der Nutzer hat eine Allergie und einen Hund namens Bello.", ["Bello"]),
+        ("Die Krankenkarte des Benutzers liegt in der kleinen Schublade.", []),
+        ("Die Nutzerin wohnt seit dem 3. März in Köln.", ["Köln"]),
+        ("Der Nutzer kommt am Montag mit der Tochter Zoë.", ["Montag", "Zoë"]),
     ],
 )
 def test_names_of_a_statement(text: str, found: list[str]) -> None:
