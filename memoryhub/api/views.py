@@ -23,7 +23,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 from rest_framework.fields import Field, SkipField
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -100,6 +100,15 @@ def _declared(view: APIView, method: str) -> Mapping[str, bool]:
             names[parameter.name] = bool(parameter.many)
     _DECLARED[type(view), method] = names
     return names
+
+
+def _named_as_query(detail: Any) -> Any:
+    """Return a problem's details; of what is missing, they say that it belongs into the address and not the body."""
+    if isinstance(detail, dict):
+        return {name: _named_as_query(each) for name, each in detail.items()}
+    if isinstance(detail, list):
+        return [_named_as_query(each) for each in detail]
+    return ErrorDetail("This query parameter is required.", detail.code) if detail.code == "required" else detail
 
 
 def _check_query(request: Request, declared: Mapping[str, bool]) -> None:
@@ -328,9 +337,12 @@ class ApiView(APIView):
     def query(self, serializer: type[Serializer]) -> dict[str, Any]:
         """Return the validated query parameters; those that may be repeated as lists. Raises ValidationError."""
         params = self.request.query_params
-        return self.validated(
-            serializer, {name: params.getlist(name) if self._declared[name] else params[name] for name in params}
-        )
+        try:
+            return self.validated(
+                serializer, {name: params.getlist(name) if self._declared[name] else params[name] for name in params}
+            )
+        except ValidationError as error:
+            raise ValidationError(_named_as_query(error.detail)) from None
 
     def reading(self, values: Mapping[str, Any]) -> Tenant:
         tenant = tenant_for_reading(self.principal, values["agent_id"], values.get("user_id"))

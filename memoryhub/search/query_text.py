@@ -16,7 +16,8 @@ from enum import IntEnum
 from itertools import islice, pairwise
 from typing import Final, Self
 
-from memoryhub.search.analysis import HAN, KATAKANA, analyse, is_unspaced
+from memoryhub.search.analysis import HAN, KATAKANA, analyse, fold, is_unspaced
+from memoryhub.search.german import FUNCTION_TERMS, is_german
 
 _COURTESIES: Final = """
 actual anyway ask bit bye cheer cool dear even fine forget good great guess hello help hey hi hope know let lot love
@@ -32,6 +33,10 @@ _JAPANESE_COURTESIES: Final = re.compile(
     "|すみません|ごめん(?:なさい|ね)?|教えて(?:ください|くれる|ほしい)?|覚えて(?:る|ます)?"
     r"|で?した?っけ|だった?っけ|でしょうか|ください|思い?(?:ます|って)|けれど|かな(?=[、。！？!?\s]|$)|ちょっと|今日は|元気"
 )
+
+_WORD: Final = re.compile(r"[^\W\d_]{1,12}")
+MAX_READ: Final = 1_000
+"""Characters by which the language of a message is known."""
 
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _CODE_START: Final = re.compile(
@@ -237,8 +242,9 @@ def question_parts(text: str) -> list[str]:
 
 
 def _subject_terms(prose: str) -> Collection[str]:
-    """Return the terms of a text without courtesies."""
-    return analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
+    """Return the terms of a text without courtesies, and without function words of German."""
+    terms = analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
+    return terms - FUNCTION_TERMS if is_german(_WORD.findall(fold(prose[:MAX_READ]))) else terms
 
 
 def _earlier_terms(turns: Turns) -> dict[str, float]:

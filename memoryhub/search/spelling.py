@@ -11,6 +11,7 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, KATAKANA, MAX_WORD_CHARACTERS, UNSPACED, fold
+from memoryhub.search.german import FUNCTION_WORDS, is_german
 
 LETTERS_PER_ERROR: Final = 5
 MAX_ERRORS: Final = 2
@@ -24,6 +25,8 @@ MAX_COMPARED: Final = 5
 MAX_NEAR_WORDS: Final = 20_000
 """Words that are compared for a query, the newest texts' first: texts may be made of nothing else."""
 
+MIN_COMPOUND_LETTERS: Final = 6
+"""Letters of a word that is searched at the end of longer ones."""
 
 RESPELT_SHARE: Final = 0.7
 """Weight of a replaced word relative to an exact one."""
@@ -36,7 +39,9 @@ _WORD: Final = re.compile(f"[{KATAKANA}]{{3,}}|[^\\W\\d_{UNSPACED}]+")
 
 def respelt(query: str, texts: Iterable[str]) -> str:
     """Return the query's words as the texts write them, without those that resemble none; "" without any."""
-    asked = [word for word in _words(query) if word not in ENGLISH_STOP_WORDS][:MAX_QUERY_WORDS]
+    words = _words(query)
+    left_out = ENGLISH_STOP_WORDS | FUNCTION_WORDS if is_german(words) else ENGLISH_STOP_WORDS
+    asked = [word for word in words if word not in left_out][:MAX_QUERY_WORDS]
     if not asked:
         return ""
     known = [_words(text) for text in texts]
@@ -48,7 +53,8 @@ def respelt(query: str, texts: Iterable[str]) -> str:
     for word in vocabulary:
         near[word[0], len(word)].append(word)
     limit = MAX_NEAR_WORDS // len(asked)
-    similar = [apart.get(word) or _similar(word, near, limit) for word in asked]
+    ends = list(islice(vocabulary, limit))
+    similar = [apart.get(word) or _similar(word, near, limit) or _compound(word, ends) for word in asked]
     return " ".join(dict.fromkeys(filter(None, [*joined, *similar])))
 
 
@@ -63,6 +69,13 @@ def _similar(word: str, near: _Near, limit: int) -> str:
     others = islice(chain.from_iterable(near.get((word[0], length), ()) for length in lengths), limit)
     best = get_close_matches(word, sorted(others), n=MAX_COMPARED, cutoff=MIN_SIMILARITY)
     return next((other for other in best if errors(word, other) <= allowed), "")
+
+
+def _compound(word: str, known: Iterable[str]) -> str:
+    """Return a word that ends with this one: German writes both words of "health card" as one."""
+    if len(word) < MIN_COMPOUND_LETTERS:
+        return ""
+    return next((other for other in known if other.endswith(word)), "")
 
 
 def errors(word: str, other: str) -> int:

@@ -1,8 +1,9 @@
 """The policies of all apps (`settings.POLICIES`): effective values, validation of overrides, and start-up checks."""
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from datetime import tzinfo
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -10,7 +11,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
-from memoryhub.errors import Message, _
+from memoryhub.errors import Message, _, format_lazy
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policy import Policy, PolicyError, ZonePolicy
 
@@ -25,9 +26,7 @@ def policy_classes() -> tuple[type[Policy], ...]:
 def check_overrides(*layers: Mapping[str, Any]) -> None:
     """Raise PolicyError where a key is unknown or a value (alone, or with the others) is not allowed."""
     known = {key for policy in policy_classes() for key in policy.CHECKS}
-    errors: dict[str, Message] = {
-        key: _("is not a policy value") for layer in layers for key in layer if key not in known
-    }
+    errors = {key: _unknown(key, known) for layer in layers for key in layer if key not in known}
     for policy in policy_classes():
         try:
             policy.from_overrides(*layers)
@@ -35,6 +34,13 @@ def check_overrides(*layers: Mapping[str, Any]) -> None:
             errors.update(error.errors)
     if errors:
         raise PolicyError(errors)
+
+
+def _unknown(key: object, known: Collection[str]) -> Message:
+    nearest = get_close_matches(str(key)[:100].lower(), known, n=1)
+    if nearest:
+        return format_lazy(_("is not a policy value. Did you mean {nearest}?"), nearest=nearest[0])
+    return _("is not a policy value")
 
 
 def operator_keys() -> frozenset[str]:

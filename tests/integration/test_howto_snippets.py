@@ -71,10 +71,11 @@ def test_messages_are_read_again(db: None) -> None:
     run("long-term-strategies.md", actor=actor_for_writing(BY, "kana", "hiroki", now=NOW))
 
 
-def test_a_receiver_verifies_what_it_gets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_receiver_verifies_what_it_gets(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     secret, now = new_secret(), datetime.now(UTC)
+    monkeypatch.setenv("WEBHOOK_SECRET", secret)
     (code,) = snippets(HOWTO / "webhooks.md")
-    values: dict[str, Any] = {"SECRET": secret}
+    values: dict[str, Any] = {}
     exec(compile(code.partition("HTTPServer((")[0], "webhooks.md", "exec"), values)
     with HTTPServer(("127.0.0.1", 0), values["Receiver"]) as server:
         thread = Thread(target=server.handle_request)

@@ -229,8 +229,8 @@ class ClientCallView(ChatView):
         if agents.filter(agent_id=self.model).exists() or (creates and self._header((CREATE_HEADER,))):
             return
         known = ", ".join(agents.values_list("agent_id", flat=True)[:MAX_NAMED]) or "none yet"
-        about = f"There is no agent {self.model}. Known to this key: {known}. To create it, send {CREATE_HEADER}: yes."
-        raise Problem(404, "model_not_found", about)
+        how = f" To create it, send {CREATE_HEADER}: yes." if self.principal.agent_ids is None else ""
+        raise Problem(404, "model_not_found", f"There is no agent {self.model}. Known to this key: {known}.{how}")
 
     def _choice(self, header: str, choices: type[Choice], default: Choice) -> Choice:
         value = self._header((header,))
@@ -254,7 +254,8 @@ class ClientCallView(ChatView):
         own = Agent.objects.filter(agent_id=self.model).exclude(fixed_user_id="")
         if self.principal.user_id is None and not own.exists():
             names = " or ".join(f"`{name}`" for name in USER_HEADERS)
-            raise ValidationError({"user": [f"Say whose memory it is: send `user`, or the header {names}."]})
+            about = f"Say whose memory it is: send `{self.user_field}`, or the header {names}."
+            raise ValidationError({self.user_field: [about]})
         return None
 
     def _session(self, named: object) -> str | None:

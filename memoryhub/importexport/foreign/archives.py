@@ -146,7 +146,7 @@ class Zip(Archive):
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-            raise BrokenFile(f"The archive cannot be read: {error}.") from error
+            raise BrokenFile(f"The archive cannot be read ({error}): is the download complete?") from error
         members = [member for member in self._zip.infolist() if not member.is_dir()]
         total = sum(member.file_size for member in members)
         if len(members) > MAX_MEMBERS or total > MAX_UNPACKED_BYTES:

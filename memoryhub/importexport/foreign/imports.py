@@ -23,7 +23,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError, _
-from memoryhub.importexport.foreign.archives import Archive
+from memoryhub.importexport.foreign.archives import Archive, Zip
 from memoryhub.importexport.foreign.formats import FORMATS, format_of
 from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.importexport.foreign.records import (
@@ -216,6 +216,8 @@ def _hint(archive: Archive) -> str:
     """Return what an archive of an unknown format holds, and what to do about it."""
     shown = ", ".join(printable(name[-80:]) for name in archive.names[:MAX_EXAMPLES])
     held = f"It holds {len(archive.names)} files, such as {shown}. " if archive.is_many else ""
+    if archive.ending(".zip") and not isinstance(archive, Zip):
+        return "It is named .zip and is none: download it again."
     if archive.ending(".zip"):
         return f"{held}Unpack the archives in it first."
     if archive.ending("activity.html"):

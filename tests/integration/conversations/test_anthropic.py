@@ -163,3 +163,8 @@ def test_tokens_are_counted_without_storing(claude: anthropic.Anthropic, llm: LL
     )
     assert 1 <= short.input_tokens < 20 and 350 < long.input_tokens < 700
     assert not Message.objects.exists() and not llm.asked
+
+
+def test_a_call_without_a_user_names_the_field_of_this_api(claude: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.BadRequestError, match=r"send `metadata\.user_id`, or the header `X-User-Id`"):
+        claude.messages.create(model="kana", max_tokens=500, messages=[{"role": "user", "content": "Hi"}])

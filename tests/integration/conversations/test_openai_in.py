@@ -161,6 +161,14 @@ def test_an_answer_that_is_continued_stays_shown(sdk: openai.OpenAI, llm: LLMSer
     assert stored(session) == ["Name two teas.", "Sencha, and", " gyokuro."] and not abandoned_in(session)
 
 
+def test_a_key_of_some_agents_is_not_advised_to_create_one(web: Web, llm: LLMServer) -> None:
+    client_with_key().post(f"{API}/agents", {"agent_id": "kana"})
+    key = key_of(agent_ids=["kana"])
+    with sdk_of(web, key, **{"X-Memoryhub-Create-Agent": ""}) as client, pytest.raises(openai.NotFoundError) as no:
+        Talk(client, model="gpt-4o").say("hi")
+    assert str(no.value).endswith("There is no agent gpt-4o. Known to this key: kana.")
+
+
 def test_an_unknown_model_is_refused_with_the_known_ones(web: Web, llm: LLMServer) -> None:
     for agent_id in ("kana", "yuno"):
         client_with_key().post(f"{API}/agents", {"agent_id": agent_id})

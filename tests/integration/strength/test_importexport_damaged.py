@@ -99,6 +99,12 @@ def test_a_zip_in_a_zip_is_to_be_unpacked(db: None, tmp_path: Path) -> None:
         run("import", tmp_path / "outer.zip", *WHOSE)
 
 
+def test_a_file_that_is_only_named_zip_is_to_be_downloaded_again(db: None, tmp_path: Path) -> None:
+    (tmp_path / "export.zip").write_text("<html>Please log in</html>")
+    with pytest.raises(CommandError, match=r"is named \.zip and is none: download it again"):
+        run("import", tmp_path / "export.zip", *WHOSE)
+
+
 def test_gemini_as_html_says_what_to_choose(db: None, tmp_path: Path) -> None:
     zipped(tmp_path / "takeout.zip", {"Takeout/My Activity/Gemini Apps/MyActivity.html": b"<html>"})
     with pytest.raises(CommandError, match="Choose JSON in Google Takeout"):

@@ -430,3 +430,9 @@ def test_a_key_of_one_user_reads_no_system_prompt(client: APIClient) -> None:
         assert answer.status_code == 200 and "kana" in answer.content.decode()
         assert "4711" not in answer.content.decode()
         assert "4711" in client.get(path).content.decode()
+
+
+def test_a_misspelt_policy_value_is_answered_with_the_nearest(client: APIClient) -> None:
+    made(client)
+    answer = client.patch(f"{API}/agents/kana", {"policy": {"timezone": "Europe/Berlin"}})
+    assert answer.json()["errors"][0]["detail"] == "is not a policy value. Did you mean time_zone?"

@@ -78,3 +78,10 @@ def test_parameter_may_be_given_once_unless_it_is_a_list(client: APIClient) -> N
 def test_malformed_parameter_is_refused(client: APIClient, malformed: dict[str, str]) -> None:
     answer = client.get(f"{API}/memories", {**OWNED, **malformed})
     assert answer.status_code == 400, answer.content
+
+
+def test_what_is_missing_in_the_address_is_named_so(client: APIClient) -> None:
+    answer = client.patch(f"{API}/actors", {**OWNED, "policy": {}})
+    [error] = answer.json()["errors"]
+    assert answer.status_code == 400
+    assert error == {"field": "agent_id", "code": "required", "detail": "This query parameter is required."}

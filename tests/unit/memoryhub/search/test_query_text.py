@@ -158,3 +158,16 @@ def test_wording_of_a_list_of_messages() -> None:
 )  # fmt: skip
 def test_a_message_of_several_questions_has_parts(text: str, parts: list[str]) -> None:
     assert question_parts(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Wo ist meine Versicherungskarte?", {"versicherungskart"}),
+        ("Welches Gemüse mag ich nicht?", {"gemus", "mag"}),
+        ("Wer ist das?", {"wer", "ist", "das"}),
+        ("The bin of the war man", {"bin", "war", "man"}),
+    ],
+)
+def test_function_words_of_german_are_no_terms_of_a_german_query(text: str, terms: set[str]) -> None:
+    assert set(QueryText.of_message(text).terms) == terms

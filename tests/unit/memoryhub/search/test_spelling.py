@@ -14,6 +14,7 @@ TEXTS = (
     "Deployments go through argocd, and the data is in Big Query.",
     "彼女はバイオリンとダイヤモンドが好きだ。",
     "The amoxicillin costs 1200 a box, said Katarzyna.",
+    "Die Krankenversicherungskarte ist in der Schublade.",
 )
 any_text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=80)
 
@@ -28,6 +29,7 @@ any_text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8
         ("bigquery", "big query"),
         ("ダイアモンド", "ダイヤモンド"),
         ("Katarźyna", "katarzyna"),
+        ("Wo ist meine Versicherungskarte?", "krankenversicherungskarte"),
     ],
 )
 def test_words_are_replaced_by_similar_ones(query: str, found: str) -> None:

@@ -201,7 +201,7 @@ def test_files_that_were_not_imported_for_a_week_are_deleted(client: APIClient, 
     [
         (b"hello", NAMES, "The format of this file is not recognised"),
         (b'[{"mapping": {}, "id": "1"}]', {"agent_id": "kana"}, "names no owner"),
-        (b"PK\x03\x04 and no zip", NAMES, "archive cannot be read"),
+        (b"PK\x03\x04 and no zip", NAMES, "archive cannot be read (File is not a zip file): is the download"),
     ],
     ids=["unknown", "nobody's", "no zip"],
 )
