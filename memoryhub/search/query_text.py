@@ -17,7 +17,7 @@ from itertools import islice, pairwise
 from typing import Final, Self
 
 from memoryhub.search.analysis import HAN, KATAKANA, analyse, fold, is_unspaced
-from memoryhub.search.german import FUNCTION_TERMS, is_german
+from memoryhub.search.function_words import function_terms
 
 _COURTESIES: Final = """
 actual anyway ask bit bye cheer cool dear even fine forget good great guess hello help hey hi hope know let lot love
@@ -242,9 +242,9 @@ def question_parts(text: str) -> list[str]:
 
 
 def _subject_terms(prose: str) -> Collection[str]:
-    """Return the terms of a text without courtesies, and without function words of German."""
+    """Return the terms of a text without courtesies, and without function words of its language."""
     terms = analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
-    return terms - FUNCTION_TERMS if is_german(_WORD.findall(fold(prose[:MAX_READ]))) else terms
+    return terms - function_terms(_WORD.findall(fold(prose[:MAX_READ])))
 
 
 def _earlier_terms(turns: Turns) -> dict[str, float]:

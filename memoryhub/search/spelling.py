@@ -11,7 +11,7 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, KATAKANA, MAX_WORD_CHARACTERS, UNSPACED, fold
-from memoryhub.search.german import FUNCTION_WORDS, is_german
+from memoryhub.search.function_words import function_words
 
 LETTERS_PER_ERROR: Final = 5
 MAX_ERRORS: Final = 2
@@ -40,7 +40,7 @@ _WORD: Final = re.compile(f"[{KATAKANA}]{{3,}}|[^\\W\\d_{UNSPACED}]+")
 def respelt(query: str, texts: Iterable[str]) -> str:
     """Return the query's words as the texts write them, without those that resemble none; "" without any."""
     words = _words(query)
-    left_out = ENGLISH_STOP_WORDS | FUNCTION_WORDS if is_german(words) else ENGLISH_STOP_WORDS
+    left_out = ENGLISH_STOP_WORDS | function_words(words)
     asked = [word for word in words if word not in left_out][:MAX_QUERY_WORDS]
     if not asked:
         return ""

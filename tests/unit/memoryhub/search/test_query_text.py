@@ -167,7 +167,16 @@ def test_a_message_of_several_questions_has_parts(text: str, parts: list[str]) -
         ("Welches Gemüse mag ich nicht?", {"gemus", "mag"}),
         ("Wer ist das?", {"wer", "ist", "das"}),
         ("The bin of the war man", {"bin", "war", "man"}),
+        ("Où est ma carte d'assurance maladie ?", {"cart", "assur", "maladi"}),
+        ("¿Dónde está mi tarjeta del seguro?", {"tarjeta", "seguro"}),
+        ("Dov'è la mia tessera sanitaria?", {"tessera", "sanitaria"}),
+        ("Onde está o meu cartão de saúde?", {"cartao", "saud"}),
+        ("Waar is mijn verzekeringspas?", {"verzekeringspa"}),
+        ("Где моя страховая карта?", {"страховая", "карта"}),
+        ("Gdzie jest moja karta ubezpieczenia?", {"karta", "ubezpieczenia"}),
+        ("Who is Mia and is she in il Lago?", {"mia", "il", "lago"}),
+        ("Is Maria in La Paz on Monday, or at home?", {"maria", "la", "paz", "monday", "home"}),
     ],
 )
-def test_function_words_of_german_are_no_terms_of_a_german_query(text: str, terms: set[str]) -> None:
+def test_function_words_are_no_terms_of_a_query_in_their_language(text: str, terms: set[str]) -> None:
     assert set(QueryText.of_message(text).terms) == terms
