@@ -23,6 +23,7 @@ from conversations.domain.statements.dates import (
     weekdays,
     without_dates,
 )
+from conversations.domain.statements.german import in_english
 from conversations.domain.statements.names import WORD, bare, is_inflected, loanwords, names, squashed
 from conversations.domain.statements.numerals import UNIT_WORDS, folded_text, numbers, stated_numbers, without_numbers
 from memoryhub.search.analysis import fold, limit_combining_marks
@@ -75,7 +76,7 @@ def stated(text: str) -> Iterator[Detail]:
         rest = pattern.sub(" ", rest)
     yield from (Detail("name", name, (name,)) for name in names(rest))
     yield from (Detail(LOANWORD, word, (word,)) for word in loanwords(rest))
-    folded = folded_text(rest)
+    folded = in_english(folded_text(rest))
     for year, month, day, shown in dates(folded):
         yield Detail("date", re.sub(f"^{BEFORE_MONTH}", "", shown).strip().title(), (year, month, day))
     folded = YEAR.sub(" ", without_dates(folded))
@@ -98,9 +99,11 @@ class Offered:
     def of(cls, text: str, said_on: date) -> "Offered":
         """Return what a text offers that was written on a day."""
         shown = readable(text)
-        folded = folded_text(shown)
+        written = folded_text(shown)
+        folded = in_english(written)
         calendar = Calendar.of(folded, said_on)
-        words = frozenset(word for each in WORD.findall(folded) for word in (each, bare(each))) | (_SIGNS & set(shown))
+        read = WORD.findall(f"{written}\n{folded}" if folded != written else written)
+        words = frozenset(word for each in read for word in (each, bare(each))) | (_SIGNS & set(shown))
         counted = frozenset(numbers(_IP.sub(" ", TIME.sub(" ", without_dates(folded)))))
         named = {Decimal(day) for _year, _month, day, _shown in dates(folded) if day}
         return cls(squashed(shown), words, counted | calendar.ages | named, calendar)
@@ -154,7 +157,7 @@ class Offered:
 
 def without_counts(text: str) -> str:
     """Return a folded text without dates, times and numbers."""
-    return without_numbers(YEAR.sub(" ", TIME.sub(" ", without_dates(folded_text(readable(text))))))
+    return without_numbers(YEAR.sub(" ", TIME.sub(" ", without_dates(in_english(folded_text(readable(text)))))))
 
 
 def _address(text: str) -> str:

@@ -28,7 +28,7 @@ from conversations.domain.statements.names import bare, is_inflected, loanwords,
         ("Der Nutzer hat eine Allergie und einen Hund namens Bello.", ["Bello"]),
         ("Die Krankenkarte des Benutzers liegt in der kleinen Schublade.", []),
         ("Die Nutzerin wohnt seit dem 3. März in Köln.", ["Köln"]),
-        ("Der Nutzer kommt am Montag mit der Tochter Zoë.", ["Montag", "Zoë"]),
+        ("Der Nutzer kommt am Montag mit der Tochter Zoë.", ["Zoë"]),
     ],
 )
 def test_names_of_a_statement(text: str, found: list[str]) -> None:
