@@ -5,7 +5,6 @@ They are terms of stored texts, for which there is no list by language. In a que
 """
 
 from collections.abc import Collection
-from functools import cache
 from typing import Final
 
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, analyse, fold
@@ -66,6 +65,14 @@ _WORDS: Final = {
 }
 
 
+_LEFT_OUT: Final = {
+    language: words | frozenset(fold(_ALSO_ENGLISH.get(language, "")).split())
+    for language, words in _WORDS.items()
+    if language
+}
+_TERMS: Final = {language: words | frozenset(analyse(" ".join(words))) for language, words in _LEFT_OUT.items()}
+
+
 def _language(words: Collection[str]) -> str:
     asked = frozenset(words)
     counts = {language: len(signs & asked) for language, signs in _WORDS.items()}
@@ -75,21 +82,9 @@ def _language(words: Collection[str]) -> str:
 
 def function_words(words: Collection[str]) -> frozenset[str]:
     """Return the function words of the language of a query's folded words; none for English and Japanese."""
-    language = _language(words)
-    return _words_of(language) if language else frozenset()
+    return _LEFT_OUT.get(_language(words), frozenset())
 
 
 def function_terms(words: Collection[str]) -> frozenset[str]:
     """Return the same as terms, see `analysis.analyse`."""
-    language = _language(words)
-    return _terms_of(language) if language else frozenset()
-
-
-@cache
-def _words_of(language: str) -> frozenset[str]:
-    return _WORDS[language] | frozenset(fold(_ALSO_ENGLISH.get(language, "")).split())
-
-
-@cache
-def _terms_of(language: str) -> frozenset[str]:
-    return frozenset(analyse(" ".join(_words_of(language)))) | _words_of(language)
+    return _TERMS.get(_language(words), frozenset())
