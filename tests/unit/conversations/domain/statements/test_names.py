@@ -29,6 +29,7 @@ from conversations.domain.statements.names import bare, is_inflected, loanwords,
         ("Die Krankenkarte des Benutzers liegt in der kleinen Schublade.", []),
         ("Die Nutzerin wohnt seit dem 3. März in Köln.", ["Köln"]),
         ("Der Nutzer kommt am Montag mit der Tochter Zoë.", ["Zoë"]),
+        ("Der Nutzer arbeitet bei der ReLog.", ["ReLog"]),
     ],
 )
 def test_names_of_a_statement(text: str, found: list[str]) -> None:
