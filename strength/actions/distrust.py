@@ -9,6 +9,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from conversations.domain.statements.grounding import UNRELIABLE
 from memoryhub.doctor import Finding, Level
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
 from strength.actions.revisions import DOUBT
 from strength.domain.distrust import FEWEST, RECENT, often_fails
 from strength.domain.memories import Source, Status
@@ -22,13 +23,14 @@ def recent_failures(actor: Actor) -> list[bool]:
     """Return of the last statements, newest first, whether they failed a check or were rejected.
 
     An approved statement passed, whatever the checks said; one that waits only because of the model passed them.
+    Statements of untrusted messages do not count: strangers could keep a user's own from being learnt.
     """
     return _failures(Memory.objects.of([actor.id]).order_by("-created_at", "-id"))
 
 
 def _failures(memories: QuerySet[Memory]) -> list[bool]:
     first = MemoryRevision.objects.filter(actor_id=OuterRef("actor_id"), memory_id=OuterRef("pk"), number=1)
-    drawn = memories.filter(source=Source.EXTRACTION)
+    drawn = memories.filter(source=Source.EXTRACTION, trust=Trust.TRUSTED)
     rows = drawn.annotate(doubt=Subquery(first.values(f"beside__{DOUBT}__0")))[:RECENT]
     return [
         status == Status.REJECTED or (status == Status.PENDING and doubt not in {None, UNRELIABLE})

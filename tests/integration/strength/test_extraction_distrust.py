@@ -27,10 +27,10 @@ def draws(actor: Actor, llm: LLMServer) -> Callable[..., Memory]:
     """Return a function that lets a model draw one statement from one message, true or with a name that nobody said."""
     days = iter(range(len(JOBS)))
 
-    def draw(*, is_true: bool) -> Memory:
+    def draw(*, is_true: bool, channel: str = "web") -> Memory:
         day = next(days)
         at, name, job = NOW + timedelta(days=day), NAMES[day], JOBS[day]
-        talk(actor, f"My friend {name} works as a {job} now.", at=at)
+        talk(actor, f"My friend {name} works as a {job} now.", channel=channel, at=at)
         Model(llm, {"facts": [item(f"The user's friend {name if is_true else 'Zorro'} works as a {job}.")]})
         read(actor, now=at + timedelta(hours=1))
         return Memory.objects.of([actor.id]).latest("created_at")
@@ -72,6 +72,17 @@ def test_an_approval_is_a_pass_and_a_rejection_a_failure(actor: Actor, draws: Ca
     assert reason(draws(is_true=True)) is None, "three of eight"
     assert reason(draws(is_true=False)) == "name"
     assert reason(draws(is_true=True)) == "unreliable", "four of ten"
+
+
+def test_what_strangers_say_does_not_keep_the_users_own_from_being_learnt(
+    actor: Actor, draws: Callable[..., Memory]
+) -> None:
+    actor.agent.policy = {"untrusted_channels": ["slack"]}
+    actor.agent.save()
+    wrong = [draws(is_true=False, channel="slack") for _ in range(5)]
+    assert {each.trust for each in wrong} == {"untrusted"}
+    assert draws(is_true=True).status == "active"
+    assert recent_failures(actor) == [False]
 
 
 def test_doctor_names_a_model_that_often_fails(draws: Callable[..., Memory]) -> None:
