@@ -126,16 +126,9 @@ def _leave(
         update_conflicts=True,
         unique_fields=["actor", "digest"],
         update_fields=[
-            "decision",
-            "memory_id",
-            "kind",
-            "message_ids",
-            "who_kind",
-            "who_name",
-            "created_at",
-            "lifted_at",
+            "decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "created_at", "lifted_at",
         ],
-    )
+    )  # fmt: skip
 
 
 def _fingerprint_columns(text_print: Fingerprint) -> dict[str, Any]:

@@ -406,8 +406,7 @@ def _page(
         "form_url": params.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": total_count,
         "outside_filter": total_count if queue_filter.is_snoozed else max(0, total_count - pending_count),
-        "snoozed_count": count_pending(QueueFilter(is_snoozed=True), now=now),
-        "put_off": put_off_list(params) if queue_filter.is_snoozed else [],
+        **_put_off(params, now),
         "holder": held_by_others.get(item.key) if item else None,
         "colleagues": sorted(set(held_by_others.values())) if item is None else [],
         "elsewhere": waiting_elsewhere(request, "review", now) if item is None else [],
@@ -419,6 +418,14 @@ def _page(
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **item_values)
+
+
+def _put_off(params: ReviewParams, now: datetime) -> dict[str, Any]:
+    """Return the number of items that are put off, and their list where it is asked for."""
+    return {
+        "snoozed_count": count_pending(QueueFilter(is_snoozed=True), now=now),
+        "put_off": put_off_list(params) if params.queue_filter.is_snoozed else [],
+    }
 
 
 def _place(round_: Round, item: Item | None, skipped: list[Item], pending_count: int) -> int | None:

@@ -1,4 +1,4 @@
-"""What a text denies, by its negated clauses in English and Japanese. Pure."""
+"""Find what a text denies, by its negated clauses in English and Japanese. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
